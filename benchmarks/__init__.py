@@ -1,0 +1,1 @@
+"""Benchmarks of tf_fasthvd against stock Horovod: `make benchmark`; flags: `run.sh --help`."""

@@ -1,0 +1,1 @@
+"""The driver of the allreduce benchmark: starts the jobs, compares them, prints, plots."""

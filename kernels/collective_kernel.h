@@ -1,0 +1,33 @@
+// The common base of the collectives' kernels.
+#ifndef FASTHVD_KERNELS_COLLECTIVE_KERNEL_H_
+#define FASTHVD_KERNELS_COLLECTIVE_KERNEL_H_
+
+#include "runtime/engine/request.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace fasthvd {
+
+// Hands one entry to the engine and returns; completion comes from a lane and is passed to
+// TensorFlow's own runner, so no TensorFlow work runs on the runtime's threads. Stateless after
+// construction: one kernel may have several entries in flight.
+class CollectiveKernel : public tensorflow::AsyncOpKernel {
+ public:
+  explicit CollectiveKernel(tensorflow::OpKernelConstruction* construction);
+
+  void ComputeAsync(tensorflow::OpKernelContext* context, DoneCallback done) override;
+
+ protected:
+  // What is the same for every call; derived constructors complete it.
+  EntryDescription description_;
+
+ private:
+  // Allocates output i for each of the N inputs, in the input's memory where TensorFlow is done
+  // with it, and adds the pair to the request.
+  absl::Status AddTensors(tensorflow::OpKernelContext* context, Request* request);
+
+  int tensor_count_ = 0;
+};
+
+}  // namespace fasthvd
+
+#endif  // FASTHVD_KERNELS_COLLECTIVE_KERNEL_H_

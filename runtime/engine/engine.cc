@@ -1,0 +1,68 @@
+#include "runtime/engine/engine.h"
+
+#include <system_error>
+#include <utility>
+
+#include "runtime/lanes/ring_executor.h"
+#include "runtime/negotiation/follower.h"
+#include "runtime/negotiation/leader.h"
+
+namespace fasthvd {
+
+Result<std::unique_ptr<Engine>> Engine::Listen(const Config& config, const std::string& hostname,
+                                               const std::vector<std::string>& addresses) {
+  Result<std::unique_ptr<Acceptor>> acceptor = Acceptor::Listen(addresses);
+  if (!acceptor.ok()) return acceptor.status();
+  Endpoint endpoint = (*acceptor)->endpoint();
+  endpoint.host_key = LocalHostKey(hostname);
+  return std::unique_ptr<Engine>(
+      new Engine(config, std::move(acceptor).value(), std::move(endpoint)));
+}
+
+Engine::Engine(const Config& config, std::unique_ptr<Acceptor> acceptor, Endpoint endpoint)
+    : config_(config), acceptor_(std::move(acceptor)), endpoint_(std::move(endpoint)) {}
+
+Engine::~Engine() { Shutdown(); }
+
+Status Engine::Start(int rank, std::vector<Endpoint> endpoints, const Key& key) {
+  Place place{rank, std::move(endpoints), key};
+  FASTHVD_RETURN_IF_ERROR(acceptor_->Start(rank, key));
+  Result<Links> links =
+      Bootstrap(config_, place, acceptor_.get(), Deadline::After(config_.start_timeout));
+  acceptor_ = nullptr;
+  if (!links.ok()) return links.status();
+  arena_ = std::move(links->arena);
+  const int lanes = static_cast<int>(links->executors.size());
+  buffer_bytes_ = arena_ != nullptr ? arena_->bytes() : lanes * RingExecutor::kBufferBytes;
+
+  std::unique_ptr<Negotiator> negotiator;
+  if (rank == 0) {
+    negotiator = std::make_unique<Leader>(std::move(links->control), config_.fusion_bytes);
+  } else {
+    negotiator = std::make_unique<Follower>(std::move(links->control.front()));
+  }
+  std::unique_ptr<LaneGroup> group;
+  try {
+    group = std::make_unique<LaneGroup>(std::move(links->executors));
+  } catch (const std::system_error& error) {
+    return Internal(std::string("starting a lane's thread: ") + error.what());
+  }
+  // One batch a lane in progress and one more, so that no lane waits for the negotiation.
+  Result<std::unique_ptr<Scheduler>> scheduler =
+      Scheduler::Start(rank, place.size(), lanes + 1, std::move(negotiator), std::move(group));
+  if (!scheduler.ok()) return scheduler.status();
+  scheduler_ = std::move(scheduler).value();
+  return Status::Ok();
+}
+
+void Engine::Submit(Request request) { scheduler_->Submit(std::move(request)); }
+
+void Engine::Shutdown() {
+  if (scheduler_ != nullptr) scheduler_->Shutdown();
+}
+
+Status Engine::failure() const {
+  return scheduler_ == nullptr ? Status::Ok() : scheduler_->failure();
+}
+
+}  // namespace fasthvd

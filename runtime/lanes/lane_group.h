@@ -1,0 +1,39 @@
+// A rank's lanes: the threads that carry out batches.
+#ifndef FASTHVD_RUNTIME_LANES_LANE_GROUP_H_
+#define FASTHVD_RUNTIME_LANES_LANE_GROUP_H_
+
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "runtime/lanes/executor.h"
+
+namespace fasthvd {
+
+// Owns one thread and one queue a lane. Run() is for one thread (the scheduler's); Abort() is for
+// any thread. The destructor waits until the lanes have done what they were given, so after a
+// failure call Abort() first.
+class LaneGroup {
+ public:
+  explicit LaneGroup(std::vector<std::unique_ptr<Executor>> executors);
+  ~LaneGroup();
+
+  // Hands out the stripes of the plan's next batch. An empty batch is done on return. Never blocks.
+  void Run(std::shared_ptr<Batch> batch);
+
+  void Abort(const Status& reason);
+
+ private:
+  struct Lane {
+    std::unique_ptr<Executor> executor;
+    StripeQueue queue;
+    std::thread thread;
+  };
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  uint64_t sequence_ = 0;  // Of batches; the scheduler's thread.
+};
+
+}  // namespace fasthvd
+
+#endif  // FASTHVD_RUNTIME_LANES_LANE_GROUP_H_

@@ -1,0 +1,47 @@
+"""For worker scripts: runs their checks and reports to the test process."""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import tf_fasthvd as hvd
+
+
+def note(name: str, value: Any, rank: int | None = None) -> None:
+    """Reports a value of this rank; it survives whatever happens to the process."""
+    rank = hvd.rank() if rank is None else rank
+    with open(f"{os.environ['FASTHVD_TEST_NOTES']}/{rank}.jsonl", "a") as file:
+        file.write(json.dumps([name, value]) + "\n")
+
+
+def needs(ranks: int) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Marks a check that only makes sense with so many ranks or more."""
+
+    def mark(function: Callable[[], None]) -> Callable[[], None]:
+        function.needs = ranks
+        return function
+
+    return mark
+
+
+def run_all(namespace: dict[str, Any]) -> None:
+    """Runs the functions named check_* in the order they were defined; pass `globals()`."""
+    hvd.init()
+    for name, function in list(namespace.items()):
+        if not name.startswith("check_"):
+            continue
+        if hvd.size() < getattr(function, "needs", 1):
+            note(name, "skipped")
+            continue
+        problem = ""
+        try:
+            function()
+        except Exception:
+            problem = traceback.format_exc()
+        note(name, problem)
+        hvd.barrier(name=f"after {name}")
+    hvd.shutdown()

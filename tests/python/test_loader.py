@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tf_fasthvd import _loader
+
+
+@pytest.mark.parametrize("installed", ["2.21.0", "2.21.3", "2.21.0-rc1"])
+def test_releases_that_fit(installed):
+    _loader.check_tensorflow_version("2.21.0", installed)
+
+
+@pytest.mark.parametrize("installed", ["2.20.0", "2.22.0", "3.21.0", "2.2.1"])
+def test_releases_that_do_not_fit(installed):
+    with pytest.raises(ImportError, match=f"TensorFlow 2.21.0 but TensorFlow {installed}.*install"):
+        _loader.check_tensorflow_version("2.21.0", installed)
+
+
+def test_missing_library(monkeypatch):
+    monkeypatch.setattr(_loader, "LIBRARY_PATH", "/nowhere/lib.so")
+    with pytest.raises(ImportError, match=r"missing \(/nowhere/lib.so\); rebuild"):
+        _loader.load.__wrapped__()
+
+
+def test_every_op_has_its_wrapper():
+    ops = _loader.load().ops
+    assert {"fasthvd_allreduce", "fasthvd_broadcast", "fasthvd_barrier"} <= set(dir(ops))
+
+
+def test_importing_the_package_is_cheap():
+    code = "import sys, tf_fasthvd, tf_fasthvd.runner; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,289 @@
+// One suite for all data planes: shared arena, TCP ring, and a single rank.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "runtime/lanes/arena_executor.h"
+#include "runtime/lanes/local_executor.h"
+#include "runtime/lanes/ring_executor.h"
+#include "tests/runtime/lanes/lanes_testing.h"
+
+namespace fasthvd {
+namespace {
+
+constexpr uint32_t kChunkBytes = 4096;
+constexpr uint32_t kSmallBytes = 512;
+
+// All ranks' lanes over one data plane.
+struct Job {
+  std::unique_ptr<Arena> arena;
+  std::vector<std::unique_ptr<LaneGroup>> ranks;
+};
+
+using ExecutorLists = std::vector<std::vector<std::unique_ptr<Executor>>>;
+
+Job MakeJob(ExecutorLists executors) {
+  Job job;
+  for (auto& list : executors) job.ranks.push_back(std::make_unique<LaneGroup>(std::move(list)));
+  return job;
+}
+
+Job ArenaJob(int ranks, int lanes, int spin_microseconds) {
+  ArenaShape shape;
+  shape.ranks = ranks;
+  shape.lanes = lanes;
+  shape.slots = 3;
+  shape.chunk_bytes = kChunkBytes;
+  shape.small_bytes = kSmallBytes;
+  std::unique_ptr<Arena> arena = std::move(Arena::Create(shape)).value();
+  ExecutorLists executors(ranks);
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (int lane = 0; lane < lanes; ++lane) {
+      executors[rank].push_back(
+          std::make_unique<ArenaExecutor>(arena.get(), lane, rank, spin_microseconds));
+    }
+  }
+  Job job = MakeJob(std::move(executors));
+  job.arena = std::move(arena);
+  return job;
+}
+
+Job RingJob(int ranks, int lanes) {
+  ExecutorLists executors(ranks);
+  for (int lane = 0; lane < lanes; ++lane) {
+    std::vector<OwnedFd> left(ranks), right(ranks);
+    for (int rank = 0; rank < ranks; ++rank) {
+      int pair[2];
+      EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+      right[rank].Reset(pair[0]);
+      left[(rank + 1) % ranks].Reset(pair[1]);
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      executors[rank].push_back(
+          std::move(RingExecutor::Create(rank, ranks, std::move(left[rank]),
+                                         std::move(right[rank])))
+              .value());
+    }
+  }
+  return MakeJob(std::move(executors));
+}
+
+Job LocalJob() {
+  ExecutorLists executors(1);
+  executors[0].push_back(std::make_unique<LocalExecutor>());
+  return MakeJob(std::move(executors));
+}
+
+struct Plane {
+  std::string name;
+  int ranks;
+  std::function<Job()> make;
+};
+
+class ExecutorsTest : public testing::TestWithParam<Plane> {
+ protected:
+  int ranks() const { return GetParam().ranks; }
+};
+
+const size_t kCounts[] = {1,    7,    127,  128,  129,   1023, 1024,
+                          1025, 3072, 3073, 5000, 40009};
+
+TEST_P(ExecutorsTest, AllreduceSumsEverySize) {
+  Job job = GetParam().make();
+  for (size_t count : kCounts) {
+    std::vector<std::vector<float>> inputs, outputs(ranks(), std::vector<float>(count));
+    for (int rank = 0; rank < ranks(); ++rank) inputs.push_back(Values(rank, count));
+    std::vector<PendingBatch> batches;
+    for (int rank = 0; rank < ranks(); ++rank) {
+      batches.push_back(MakeBatch(CollectiveKind::kAllreduce, SumOf(DataType::kFloat32), 0,
+                                  {SegmentOf(inputs[rank], &outputs[rank])}));
+      job.ranks[rank]->Run(batches[rank].batch);
+    }
+    for (int rank = 0; rank < ranks(); ++rank) {
+      EXPECT_TRUE(batches[rank].done.get().ok());
+      EXPECT_EQ(outputs[rank], SumOfValues(ranks(), count)) << count << " elements";
+      EXPECT_EQ(inputs[rank], Values(rank, count)) << "the input was written";
+    }
+  }
+}
+
+TEST_P(ExecutorsTest, AllreduceWorksInPlace) {
+  Job job = GetParam().make();
+  const size_t count = 40009;
+  std::vector<std::vector<float>> data;
+  for (int rank = 0; rank < ranks(); ++rank) data.push_back(Values(rank, count));
+  std::vector<PendingBatch> batches;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    batches.push_back(MakeBatch(CollectiveKind::kAllreduce, SumOf(DataType::kFloat32), 0,
+                                {SegmentOf(data[rank], &data[rank])}));
+    job.ranks[rank]->Run(batches[rank].batch);
+  }
+  for (int rank = 0; rank < ranks(); ++rank) {
+    EXPECT_TRUE(batches[rank].done.get().ok());
+    EXPECT_EQ(data[rank], SumOfValues(ranks(), count));
+  }
+}
+
+// Many batches in flight, each fused from tensors of odd sizes.
+TEST_P(ExecutorsTest, FusedBatchesStreamThrough) {
+  Job job = GetParam().make();
+  constexpr int kBatches = 40;
+  std::vector<std::vector<std::vector<float>>> inputs(ranks()), outputs(ranks());
+  std::vector<std::vector<PendingBatch>> pending(ranks());
+  for (int rank = 0; rank < ranks(); ++rank) {
+    for (int b = 0; b < kBatches; ++b) {
+      for (size_t count : kCounts) {
+        inputs[rank].push_back(Values(rank, count + b, b));
+        outputs[rank].emplace_back(count + b);
+      }
+    }
+    size_t next = 0;
+    for (int b = 0; b < kBatches; ++b) {
+      std::vector<Segment> segments;
+      for (size_t i = 0; i < std::size(kCounts); ++i, ++next) {
+        segments.push_back(SegmentOf(inputs[rank][next], &outputs[rank][next]));
+      }
+      pending[rank].push_back(MakeBatch(CollectiveKind::kAllreduce, SumOf(DataType::kFloat32), 0,
+                                        std::move(segments)));
+      job.ranks[rank]->Run(pending[rank].back().batch);
+    }
+  }
+  for (int rank = 0; rank < ranks(); ++rank) {
+    size_t next = 0;
+    for (int b = 0; b < kBatches; ++b) {
+      ASSERT_TRUE(pending[rank][b].done.get().ok());
+      for (size_t count : kCounts) {
+        ASSERT_EQ(outputs[rank][next++], SumOfValues(ranks(), count + b, b));
+      }
+    }
+  }
+}
+
+TEST_P(ExecutorsTest, BroadcastFromEveryRoot) {
+  Job job = GetParam().make();
+  for (int root = 0; root < ranks(); ++root) {
+    for (size_t count : kCounts) {
+      std::vector<std::vector<float>> inputs, outputs(ranks(), std::vector<float>(count));
+      for (int rank = 0; rank < ranks(); ++rank) inputs.push_back(Values(rank, count));
+      std::vector<PendingBatch> batches;
+      for (int rank = 0; rank < ranks(); ++rank) {
+        batches.push_back(MakeBatch(CollectiveKind::kBroadcast, SumOf(DataType::kFloat32), root,
+                                    {SegmentOf(inputs[rank], &outputs[rank])}));
+        job.ranks[rank]->Run(batches[rank].batch);
+      }
+      for (int rank = 0; rank < ranks(); ++rank) {
+        EXPECT_TRUE(batches[rank].done.get().ok());
+        EXPECT_EQ(outputs[rank], Values(root, count)) << "root " << root;
+      }
+    }
+  }
+}
+
+TEST_P(ExecutorsTest, AnEmptyBatchIsDoneAtOnce) {
+  Job job = GetParam().make();
+  PendingBatch batch =
+      MakeBatch(CollectiveKind::kAllreduce, SumOf(DataType::kFloat32), 0, {});
+  job.ranks[0]->Run(batch.batch);
+  EXPECT_TRUE(batch.done.get().ok());
+}
+
+TEST_P(ExecutorsTest, AbortEndsBatchesThatWaitForAPeer) {
+  if (ranks() == 1) GTEST_SKIP() << "a single rank waits for nobody";
+  Job job = GetParam().make();
+  const size_t count = 400009;
+  std::vector<float> input = Values(0, count), output(count);
+  std::vector<PendingBatch> batches;
+  for (int b = 0; b < 3; ++b) {
+    batches.push_back(MakeBatch(CollectiveKind::kAllreduce, SumOf(DataType::kFloat32), 0,
+                                {SegmentOf(input, &output)}));
+    job.ranks[0]->Run(batches[b].batch);
+  }
+  for (auto& rank : job.ranks) rank->Abort(PeerLost("rank 1 was killed"));
+  for (auto& batch : batches) {
+    Status status = batch.done.get();
+    EXPECT_EQ(status.code(), StatusCode::kPeerLost);
+    EXPECT_NE(status.message().find("rank 1 was killed"), std::string::npos) << status.message();
+  }
+  // And so do later ones.
+  PendingBatch later = MakeBatch(CollectiveKind::kAllreduce, SumOf(DataType::kFloat32), 0,
+                                 {SegmentOf(input, &output)});
+  job.ranks[0]->Run(later.batch);
+  EXPECT_EQ(later.done.get().code(), StatusCode::kPeerLost);
+}
+
+std::vector<Plane> Planes() {
+  std::vector<Plane> planes = {{"Local", 1, LocalJob}};
+  for (int ranks = 1; ranks <= 5; ++ranks) {
+    for (int lanes : {1, 2}) {
+      std::string suffix = std::to_string(ranks) + "Ranks" + std::to_string(lanes) + "Lanes";
+      planes.push_back({"Arena" + suffix, ranks, [=] { return ArenaJob(ranks, lanes, 0); }});
+      if (ranks > 1) planes.push_back({"Ring" + suffix, ranks, [=] { return RingJob(ranks, lanes); }});
+    }
+  }
+  planes.push_back({"ArenaSpinning2Ranks", 2, [] { return ArenaJob(2, 1, 20); }});
+  return planes;
+}
+
+INSTANTIATE_TEST_SUITE_P(Planes, ExecutorsTest, testing::ValuesIn(Planes()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(RingExecutorTest, AClosedConnectionNamesThePeer) {
+  int pairs[2][2];
+  for (auto& pair : pairs) ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+  std::vector<std::unique_ptr<Executor>> executors;
+  executors.push_back(
+      std::move(RingExecutor::Create(0, 2, OwnedFd(pairs[0][0]), OwnedFd(pairs[1][0]))).value());
+  LaneGroup lanes(std::move(executors));
+  close(pairs[0][1]);
+  close(pairs[1][1]);
+  std::vector<float> data = Values(0, 1000);
+  PendingBatch batch = MakeBatch(CollectiveKind::kAllreduce, SumOf(DataType::kFloat32), 0,
+                                 {SegmentOf(data, &data)});
+  lanes.Run(batch.batch);
+  Status status = batch.done.get();
+  EXPECT_EQ(status.code(), StatusCode::kPeerLost);
+  EXPECT_NE(status.message().find("rank 1"), std::string::npos) << status.message();
+}
+
+TEST(ArenaTest, FitsALimitByShrinkingChunks) {
+  ArenaShape shape;
+  shape.ranks = 64;
+  shape.lanes = 4;
+  shape = Arena::Fit(shape, 32 << 20);
+  auto arena = Arena::Create(shape);
+  ASSERT_TRUE(arena.ok());
+  EXPECT_LE((*arena)->bytes(), size_t{32 << 20});
+  EXPECT_EQ(shape.chunk_bytes % 64, 0u);
+  EXPECT_LE(shape.small_bytes, shape.chunk_bytes);
+}
+
+TEST(ArenaTest, AttachSeesTheSameMemory) {
+  ArenaShape shape;
+  shape.ranks = 2;
+  auto created = Arena::Create(shape);
+  ASSERT_TRUE(created.ok());
+  auto attached = Arena::Attach(OwnedFd(dup((*created)->fd())));
+  ASSERT_TRUE(attached.ok()) << attached.status().message();
+  EXPECT_EQ((*attached)->shape().ranks, 2u);
+  (*created)->chunk(0, 3, 1)[5] = 'x';
+  EXPECT_EQ((*attached)->chunk(0, 3, 1)[5], 'x');
+  EXPECT_FALSE((*attached)->aborted());
+  (*created)->Abort();
+  EXPECT_TRUE((*attached)->aborted());
+}
+
+TEST(ArenaTest, ForeignMemoryIsRefused) {
+  OwnedFd fd(memfd_create("other", 0));
+  ASSERT_EQ(ftruncate(fd.get(), 4096), 0);
+  EXPECT_FALSE(Arena::Attach(OwnedFd(dup(fd.get()))).ok());
+  ASSERT_EQ(ftruncate(fd.get(), 10), 0);
+  EXPECT_FALSE(Arena::Attach(std::move(fd)).ok());
+}
+
+}  // namespace
+}  // namespace fasthvd

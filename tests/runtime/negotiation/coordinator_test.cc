@@ -1,0 +1,158 @@
+#include "runtime/negotiation/coordinator.h"
+
+#include <gtest/gtest.h>
+
+namespace fasthvd {
+namespace {
+
+constexpr size_t kFusionBytes = 1 << 20;
+
+EntryDescription Tensor(const std::string& name, int64_t elements = 4) {
+  EntryDescription d;
+  d.name = name;
+  d.shapes = {{elements}};
+  return d;
+}
+
+Announcement Described(const EntryDescription& d) { return {kNoId, d}; }
+
+std::vector<std::string> Names(const PlanStep& step) {
+  std::vector<std::string> names;
+  for (const PlannedEntry& entry : step.entries) names.push_back(entry.name);
+  return names;
+}
+
+using NameList = std::vector<std::string>;
+
+TEST(CoordinatorTest, PlansAnEntryOnceAllRanksHaveIt) {
+  Coordinator coordinator(3, kFusionBytes);
+  ASSERT_TRUE(coordinator.OnReady(2, {Described(Tensor("a"))}).ok());
+  ASSERT_TRUE(coordinator.OnReady(0, {Described(Tensor("a"))}).ok());
+  EXPECT_FALSE(coordinator.has_batch());
+  ASSERT_TRUE(coordinator.OnReady(1, {Described(Tensor("a"))}).ok());
+  ASSERT_TRUE(coordinator.has_batch());
+  PlanStep step = coordinator.NextStep();
+  EXPECT_TRUE(step.error.ok());
+  EXPECT_EQ(Names(step), NameList{"a"});
+  EXPECT_EQ(step.entries[0].id, 0u);
+  EXPECT_FALSE(coordinator.has_batch());
+}
+
+TEST(CoordinatorTest, FusesWhatIsReadyInTheOrderOfReadiness) {
+  Coordinator coordinator(2, kFusionBytes);
+  ASSERT_TRUE(coordinator.OnReady(0, {Described(Tensor("a")), Described(Tensor("b"))}).ok());
+  ASSERT_TRUE(coordinator.OnReady(1, {Described(Tensor("b")), Described(Tensor("a"))}).ok());
+  EXPECT_EQ(Names(coordinator.NextStep()), (NameList{"b", "a"}));
+}
+
+TEST(CoordinatorTest, KnownEntriesGoByTheirIds) {
+  Coordinator coordinator(2, kFusionBytes);
+  for (int rank : {0, 1}) ASSERT_TRUE(coordinator.OnReady(rank, {Described(Tensor("a"))}).ok());
+  uint32_t id = coordinator.NextStep().entries[0].id;
+  for (int rank : {0, 1}) ASSERT_TRUE(coordinator.OnReady(rank, {{id, {}}}).ok());
+  PlanStep step = coordinator.NextStep();
+  EXPECT_EQ(step.entries[0].id, id);
+  EXPECT_EQ(step.entries[0].name, "");
+}
+
+TEST(CoordinatorTest, ANameMayComeBackWithAnotherShapeOnAllRanks) {
+  Coordinator coordinator(2, kFusionBytes);
+  for (int rank : {0, 1}) ASSERT_TRUE(coordinator.OnReady(rank, {Described(Tensor("a"))}).ok());
+  uint32_t id = coordinator.NextStep().entries[0].id;
+  for (int rank : {0, 1}) ASSERT_TRUE(coordinator.OnReady(rank, {Described(Tensor("a", 9))}).ok());
+  PlanStep step = coordinator.NextStep();
+  EXPECT_TRUE(step.error.ok());
+  EXPECT_EQ(step.entries[0].id, id);
+  EXPECT_EQ(step.entries[0].name, "a");  // Binds the new description.
+}
+
+TEST(CoordinatorTest, DifferingDescriptionsFailAndTheNameStaysUsable) {
+  Coordinator coordinator(3, kFusionBytes);
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(coordinator.OnReady(0, {Described(Tensor("a", 4))}).ok());
+    ASSERT_TRUE(coordinator.OnReady(1, {Described(Tensor("a", 5))}).ok());
+    ASSERT_TRUE(coordinator.OnReady(2, {Described(Tensor("a", 4))}).ok());
+    ASSERT_TRUE(coordinator.has_error());
+    PlanStep step = coordinator.NextStep();
+    EXPECT_EQ(step.error.code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(step.error.message().find("'a'"), std::string::npos);
+    EXPECT_NE(step.error.message().find("shape is [4] on ranks 0 and 2 but [5] on rank 1"),
+              std::string::npos)
+        << step.error.message();
+    EXPECT_EQ(Names(step), NameList{"a"});
+    for (int rank : {0, 1, 2}) {
+      ASSERT_TRUE(coordinator.OnReady(rank, {Described(Tensor("a"))}).ok());
+    }
+    EXPECT_TRUE(coordinator.NextStep().error.ok());
+  }
+}
+
+TEST(CoordinatorTest, AKnownIdAgainstANewShapeIsADisagreement) {
+  Coordinator coordinator(2, kFusionBytes);
+  for (int rank : {0, 1}) ASSERT_TRUE(coordinator.OnReady(rank, {Described(Tensor("a"))}).ok());
+  uint32_t id = coordinator.NextStep().entries[0].id;
+  ASSERT_TRUE(coordinator.OnReady(0, {{id, {}}}).ok());
+  ASSERT_TRUE(coordinator.OnReady(1, {Described(Tensor("a", 9))}).ok());
+  PlanStep step = coordinator.NextStep();
+  EXPECT_NE(step.error.message().find("shape is [4] on rank 0 but [9] on rank 1"),
+            std::string::npos)
+      << step.error.message();
+}
+
+TEST(CoordinatorTest, ADuplicateFailsEveryRanksSecondEntry) {
+  Coordinator coordinator(2, kFusionBytes);
+  ASSERT_TRUE(coordinator.OnReady(0, {{kNoId, Tensor("a"), true}}).ok());
+  ASSERT_TRUE(coordinator.OnReady(1, {Described(Tensor("a"))}).ok());
+  PlanStep step = coordinator.NextStep();
+  EXPECT_EQ(step.error.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(step.error.message().find("rank 0 handed in"), std::string::npos);
+}
+
+TEST(CoordinatorTest, ARootThatIsNoRankFails) {
+  Coordinator coordinator(2, kFusionBytes);
+  EntryDescription d = Tensor("a");
+  d.kind = CollectiveKind::kBroadcast;
+  d.root = 2;
+  for (int rank : {0, 1}) ASSERT_TRUE(coordinator.OnReady(rank, {Described(d)}).ok());
+  EXPECT_NE(coordinator.NextStep().error.message().find("root_rank 2"), std::string::npos);
+}
+
+TEST(CoordinatorTest, ALeavingRankFailsWhatWaitsForItNowAndLater) {
+  Coordinator coordinator(3, kFusionBytes);
+  ASSERT_TRUE(coordinator.OnReady(0, {Described(Tensor("a"))}).ok());
+  coordinator.OnLeave(1);
+  PlanStep step = coordinator.NextStep();
+  EXPECT_EQ(step.error.code(), StatusCode::kPeerLost);
+  EXPECT_NE(step.error.message().find("rank 1 has shut down"), std::string::npos);
+  ASSERT_TRUE(coordinator.OnReady(2, {Described(Tensor("b"))}).ok());
+  EXPECT_EQ(Names(coordinator.NextStep()), NameList{"b"});
+  EXPECT_FALSE(coordinator.has_error());
+}
+
+TEST(CoordinatorTest, ALeavingRankWithdrawsWhatIsReadyButNotPlanned) {
+  Coordinator coordinator(2, kFusionBytes);
+  for (int rank : {0, 1}) ASSERT_TRUE(coordinator.OnReady(rank, {Described(Tensor("a"))}).ok());
+  coordinator.OnLeave(0);
+  EXPECT_FALSE(coordinator.has_batch());
+  EXPECT_TRUE(coordinator.has_error());
+}
+
+TEST(CoordinatorTest, ProtocolFaultsAreReported) {
+  Coordinator coordinator(2, kFusionBytes);
+  EXPECT_FALSE(coordinator.OnReady(0, {{7, {}}}).ok());
+  ASSERT_TRUE(coordinator.OnReady(0, {Described(Tensor("a"))}).ok());
+  EXPECT_FALSE(coordinator.OnReady(0, {Described(Tensor("a"))}).ok());
+}
+
+TEST(CoordinatorTest, NamesBeyondTheIdLimitStillRun) {
+  Coordinator coordinator(1, 0);
+  for (size_t i = 0; i < Coordinator::kMaxIds + 2; ++i) {
+    ASSERT_TRUE(coordinator.OnReady(0, {Described(Tensor("t" + std::to_string(i)))}).ok());
+    PlanStep step = coordinator.NextStep();
+    ASSERT_EQ(step.entries[0].name, "t" + std::to_string(i));
+    ASSERT_EQ(step.entries[0].id == kNoId, i >= Coordinator::kMaxIds);
+  }
+}
+
+}  // namespace
+}  // namespace fasthvd
