@@ -24,7 +24,7 @@ endif
 SOURCES := $(shell find setup.py pyproject.toml .bazelrc WORKSPACE BUILD \
   third_party runtime ops kernels tf_fasthvd \
   -not -path '*/__pycache__*' -not -path '*/.*.sw?' -not -name _build_info.py -not -name '*.so')
-CC_SOURCES = $(shell find runtime ops kernels tests -name '*.h' -o -name '*.cc')
+CC_SOURCES = $(shell find runtime ops kernels tests -name '*.h' -o -name '*.cc' -o -name '*.inc')
 PY_SOURCES := .
 
 VENV_READY := $(VENV)/.ready

@@ -55,8 +55,8 @@ absl::Status CollectiveKernel::AddTensors(OpKernelContext* context, Request* req
   for (int i = 0; i < tensor_count_; ++i) {
     const Tensor& input = context->input(i);
     Tensor* output = nullptr;
-    TF_RETURN_IF_ERROR(
-        context->forward_input_or_allocate_output({i}, i, input.shape(), &output));
+    TF_RETURN_IF_ERROR(context->forward_input_or_allocate_output({i}, i, input.shape(), &output));
+    if (output->data() != input.data()) PreferHugePages(*output);
     AddTensor(input, output, request);
   }
   return absl::OkStatus();

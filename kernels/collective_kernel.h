@@ -14,6 +14,9 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel {
  public:
   explicit CollectiveKernel(tensorflow::OpKernelConstruction* construction);
 
+  // ComputeAsync only hands over: not worth a thread of TensorFlow's pool for each tensor.
+  bool IsExpensive() override { return false; }
+
   void ComputeAsync(tensorflow::OpKernelContext* context, DoneCallback done) override;
 
  protected:

@@ -14,7 +14,7 @@ from tf_fasthvd._reduce_ops import Max, Min, Sum
 
 def all_ranks(flag: bool, name: str) -> bool:
     """Whether `flag` is true on every rank. Eager; all ranks call it under the same name."""
-    (least,) = _native.allreduce([tf.constant(flag, tf.uint8)], op=Min, name=name)
+    (least,) = _native.allreduce([tf.constant(int(flag), tf.uint8)], op=Min, name=name)
     return bool(least.numpy())
 
 

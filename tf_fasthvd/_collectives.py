@@ -97,7 +97,7 @@ def grouped_allreduce(
         dense = [_native.as_tensor(tensor, what) for tensor in tensors]
         if op not in _LINEAR:
             # Outside of the native op: its gradient then has no factors to deal with.
-            dense = [_times(tensor, prescale_factor) for tensor in dense]
+            dense = [_native.scaled(tensor, prescale_factor) for tensor in dense]
             prescale_factor, outer_factor, postscale_factor = 1.0, postscale_factor, 1.0
         else:
             outer_factor = 1.0
@@ -117,7 +117,7 @@ def grouped_allreduce(
             )
             for position, output in zip(positions, outputs, strict=True):
                 result = compression.decompress(output, sent[position][1])
-                results[position] = _times(result, outer_factor)
+                results[position] = _native.scaled(result, outer_factor)
     return results
 
 
@@ -179,11 +179,3 @@ def check_root(root_rank: int, what: str) -> None:
 
 def _on_device(device: str) -> contextlib.AbstractContextManager[Any]:
     return tf.device(device) if device else contextlib.nullcontext()
-
-
-def _times(tensor: tf.Tensor, factor: float) -> tf.Tensor:
-    if factor == 1.0:
-        return tensor
-    if tensor.dtype.is_floating:
-        return tensor * tf.cast(factor, tensor.dtype)
-    return tf.cast(tf.cast(tensor, tf.float64) * factor, tensor.dtype)

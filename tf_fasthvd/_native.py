@@ -100,7 +100,7 @@ def allreduce(
         for factor in (prescale_factor, postscale_factor)
     )
     if pre_in_op != prescale_factor:
-        tensors = [_scaled(tensor, prescale_factor) for tensor in tensors]
+        tensors = [scaled(tensor, prescale_factor) for tensor in tensors]
     with (
         _names.name_of("allreduce", name, tensors[0], ignore_name_scope) as (
             tensor_name,
@@ -119,7 +119,7 @@ def allreduce(
             name=op_name,
         )
     if post_in_op != postscale_factor:
-        outputs = [_scaled(output, postscale_factor) for output in outputs]
+        outputs = [scaled(output, postscale_factor) for output in outputs]
     return list(outputs)
 
 
@@ -167,7 +167,10 @@ def _fits(factor: float, dtype: tf.DType) -> bool:
     return dtype.size < 4 or dtype == tf.float32 or float(np.float32(factor)) == float(factor)
 
 
-def _scaled(tensor: tf.Tensor, factor: float) -> tf.Tensor:
-    """`tensor` times `factor`, computed in float64."""
-    scaled = tf.cast(tensor, tf.float64) * tf.constant(factor, tf.float64)
-    return tf.cast(scaled, tensor.dtype)
+def scaled(tensor: tf.Tensor, factor: float) -> tf.Tensor:
+    """`tensor` times `factor`, computed in float64; integers are truncated toward zero."""
+    if factor == 1.0:
+        return tensor
+    # Not tf.cast of the factor, which would make it a float32 first.
+    product = tf.cast(tensor, tf.float64) * tf.constant(factor, tf.float64)
+    return tf.cast(product, tensor.dtype)

@@ -30,13 +30,18 @@ _SYSTEMS = flags.DEFINE_list(
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "How often each job is run.", 1)
 _SECONDS = flags.DEFINE_float("seconds", 1.2, "About how long to measure each work in a job.", 0.0)
 _QUICK = flags.DEFINE_boolean("quick", False, "One round of shorter jobs: a look, not a result.")
-_TIMEOUT = flags.DEFINE_float("timeout", 180.0, "Seconds after which a job has failed.", 1.0)
+_TIMEOUT = flags.DEFINE_float("timeout", 300.0, "Seconds after which a job has failed.", 1.0)
+_WAIT = flags.DEFINE_float(
+    "wait_for_quiet", 0.0, "Seconds to wait, before each job, for other work to end.", 0.0
+)
 _JSON = flags.DEFINE_string(
     "json", None, "Where to write the results; default: benchmarks/results/<date and time>.json."
 )
-_PLOT = flags.DEFINE_string("plot", None, "Where to draw the results, e.g. docs/allreduce.png.")
+_PLOT = flags.DEFINE_string(
+    "plot", None, "Where to draw the results as a PNG; default: beside the results."
+)
 _SHOW = flags.DEFINE_string(
-    "show", None, "Measure nothing; print (and plot) the results in this JSON file."
+    "show", None, "Measure nothing; print and plot the results in this JSON file."
 )
 
 _QUICK_SECONDS = 0.3
@@ -87,7 +92,7 @@ def _measure(
             for system in systems if round_ % 2 == 0 else reversed(systems):
                 done += 1
                 title = f"round {round_ + 1}, {ranks} ranks, {system.label}"
-                background = job.busy_cores()
+                background = job.wait_until_quiet(_WAIT.value)
                 start = time.monotonic()
                 try:
                     records = job.run_job(system, ranks, works, seconds, _TIMEOUT.value)
@@ -112,7 +117,8 @@ def main(_: list[str]) -> None:
     """Measures what the flags name, then prints, writes and draws it."""
     failures: list[str] = []
     if _SHOW.value:
-        results = Results.read(pathlib.Path(_SHOW.value))
+        path = pathlib.Path(_SHOW.value)
+        results = Results.read(path)
     else:
         # In the table's order, whatever the flags' order; doubles dropped.
         systems = [system for name, system in SYSTEMS.items() if name in _SYSTEMS.value]
@@ -131,10 +137,10 @@ def main(_: list[str]) -> None:
         results.write(path, {**settings, "failures": failures})
         _say(f"results: {path}")
     if results.samples:
-        print(table.render(results))
-    if _PLOT.value and results.samples:
-        plot.plot(results, pathlib.Path(_PLOT.value))
-        _say(f"plot: {_PLOT.value}")
+        print(table.render(results), flush=True)
+        picture = pathlib.Path(_PLOT.value) if _PLOT.value else path.with_suffix(".png")
+        plot.plot(results, picture)
+        _say(f"plot: {picture}")
     if failures:
         sys.exit("\n".join(["These jobs failed:", *failures]))
 

@@ -15,6 +15,8 @@ from benchmarks.driver.systems import ROOT, System
 
 WORKER = ROOT / "benchmarks" / "allreduce.py"
 
+QUIET_CORES = 0.2  # no more busy cores than this before a job: the machine is quiet
+
 _GRACE_SECONDS = 10.0
 _LOG_TAIL_LINES = 30
 
@@ -80,6 +82,14 @@ def busy_cores(interval: float = 0.5) -> float:
     before = busy_ticks()
     time.sleep(interval)
     return (busy_ticks() - before) / os.sysconf("SC_CLK_TCK") / interval
+
+
+def wait_until_quiet(limit: float) -> float:
+    """Waits at most `limit` seconds for other work to end; returns how many cores are busy then."""
+    end = time.monotonic() + limit
+    while (busy := busy_cores()) > QUIET_CORES and time.monotonic() < end:
+        time.sleep(1.0)
+    return busy
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -57,7 +57,7 @@ class System:
 
     def why_unusable(self) -> str | None:
         """Returns what keeps the system from running here, and the remedy; None if nothing."""
-        remedy = "run `make build`" if self.name == OURS else "run benchmarks/make_peer_venv.sh"
+        remedy = "run `make install`" if self.name == OURS else "run benchmarks/make_peer_venv.sh"
         if not self.python.exists():
             return f"{self.venv} is missing: {remedy}"
         environment = self.environment()

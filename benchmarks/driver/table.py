@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 
-from benchmarks.driver import targets
+from benchmarks.driver import job, targets
 from benchmarks.driver.results import Comparison, Results
 from benchmarks.driver.systems import OURS, SYSTEMS
 from benchmarks.works import WORKS
-
-_QUIET_CORES = 0.2
 
 
 def render(results: Results) -> str:
@@ -104,7 +102,7 @@ def _notes(results: Results) -> list[str]:
             f"{os.cpu_count()}."
         )
     background = results.busiest_background()
-    if background > _QUIET_CORES:
+    if background > job.QUIET_CORES:
         notes.append(
             f"WARNING: the machine was not quiet: up to {background:.1f} cores were busy with "
             "other work before a job. Trust only figures from a quiet machine."

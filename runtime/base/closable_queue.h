@@ -57,8 +57,8 @@ class ClosableQueue {
 
   std::mutex mutex_;
   std::condition_variable not_empty_;
-  std::deque<T> items_;   // Guarded by mutex_.
-  bool closed_ = false;   // Guarded by mutex_.
+  std::deque<T> items_;  // Guarded by mutex_.
+  bool closed_ = false;  // Guarded by mutex_.
 };
 
 }  // namespace fasthvd

@@ -66,8 +66,7 @@ Status ReadLogLevel(LogLevel* level) {
 Result<Config> ConfigFromEnvironment() {
   Config config;
   FASTHVD_RETURN_IF_ERROR(ReadInteger({"FASTHVD_LANES"}, 0, 64, &config.lanes));
-  FASTHVD_RETURN_IF_ERROR(
-      ReadInteger({"FASTHVD_CHUNK_BYTES"}, 4096, 4 << 20, &config.chunk_bytes));
+  FASTHVD_RETURN_IF_ERROR(ReadInteger({"FASTHVD_CHUNK_BYTES"}, 4096, 4 << 20, &config.chunk_bytes));
   FASTHVD_RETURN_IF_ERROR(ReadInteger({"FASTHVD_SLOTS"}, 2, 64, &config.slots));
   // Horovod's 0 means "no fusion"; so does 1 here: every entry is a batch of its own.
   FASTHVD_RETURN_IF_ERROR(ReadInteger({"FASTHVD_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD"}, 0,
@@ -77,8 +76,8 @@ Result<Config> ConfigFromEnvironment() {
       ReadInteger({"FASTHVD_SPIN_MICROSECONDS"}, -1, 1000, &config.spin_microseconds));
   FASTHVD_RETURN_IF_ERROR(ReadInteger({"FASTHVD_SHARED_MEMORY"}, 0, 1, &config.shared_memory));
   long long seconds = config.start_timeout.count() / 1000;
-  FASTHVD_RETURN_IF_ERROR(ReadInteger({"FASTHVD_START_TIMEOUT", "HOROVOD_GLOO_TIMEOUT_SECONDS"}, 1,
-                                      86400, &seconds));
+  FASTHVD_RETURN_IF_ERROR(
+      ReadInteger({"FASTHVD_START_TIMEOUT", "HOROVOD_GLOO_TIMEOUT_SECONDS"}, 1, 86400, &seconds));
   config.start_timeout = std::chrono::seconds(seconds);
   FASTHVD_RETURN_IF_ERROR(ReadLogLevel(&config.log_level));
   return config;

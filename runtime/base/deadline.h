@@ -17,7 +17,8 @@ class Deadline {
   bool expired() const { return std::chrono::steady_clock::now() >= at_; }
   // Milliseconds left, rounded up, at least 0: the form poll() and epoll_wait() take.
   int millis_left() const {
-    auto left = std::chrono::ceil<std::chrono::milliseconds>(at_ - std::chrono::steady_clock::now());
+    auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(at_ - std::chrono::steady_clock::now());
     return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 24 * 3600 * 1000));
   }
 

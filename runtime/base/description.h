@@ -17,10 +17,10 @@ struct EntryDescription {
   std::string name;
   CollectiveKind kind = CollectiveKind::kAllreduce;
   DataType dtype = DataType::kFloat32;
-  ReduceOp op = ReduceOp::kSum;   // kAllreduce only.
-  double prescale = 1.0;          // kAllreduce only.
-  double postscale = 1.0;         // kAllreduce only.
-  int32_t root = 0;               // kBroadcast only.
+  ReduceOp op = ReduceOp::kSum;  // kAllreduce only.
+  double prescale = 1.0;         // kAllreduce only.
+  double postscale = 1.0;        // kAllreduce only.
+  int32_t root = 0;              // kBroadcast only.
   int32_t process_set = 0;
   std::vector<Shape> shapes;
 

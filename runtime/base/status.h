@@ -62,8 +62,8 @@ Status SystemError(const std::string& what, int error);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                    // NOLINT: implicit on purpose
-  Result(Status status) : status_(std::move(status)) {}            // NOLINT: implicit on purpose
+  Result(T value) : value_(std::move(value)) {}          // NOLINT: implicit on purpose
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT: implicit on purpose
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }
@@ -83,10 +83,10 @@ class [[nodiscard]] Result {
 }  // namespace fasthvd
 
 // Returns from the enclosing function with the Status of `expression` unless it is ok.
-#define FASTHVD_RETURN_IF_ERROR(expression)                   \
-  do {                                                        \
-    ::fasthvd::Status fasthvd_status_ = (expression);         \
-    if (!fasthvd_status_.ok()) return fasthvd_status_;        \
+#define FASTHVD_RETURN_IF_ERROR(expression)            \
+  do {                                                 \
+    ::fasthvd::Status fasthvd_status_ = (expression);  \
+    if (!fasthvd_status_.ok()) return fasthvd_status_; \
   } while (false)
 
 #endif  // FASTHVD_RUNTIME_BASE_STATUS_H_

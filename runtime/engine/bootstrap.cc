@@ -236,8 +236,8 @@ Result<Links> Bootstrap(const Config& config, const Place& place, Acceptor* acce
     agreement = std::move(answered).value();
     links.control.push_back(std::make_unique<FrameConnection>(std::move(leader).value()));
   }
-  Result<std::vector<std::unique_ptr<Executor>>> executors = MakeExecutors(
-      config, place, agreement.arena.get(), agreement.lanes, acceptor, deadline);
+  Result<std::vector<std::unique_ptr<Executor>>> executors =
+      MakeExecutors(config, place, agreement.arena.get(), agreement.lanes, acceptor, deadline);
   if (!executors.ok()) return executors.status();
   links.arena = std::move(agreement.arena);
   links.executors = std::move(executors).value();

@@ -69,8 +69,7 @@ Status Listen(const char* hostname, const char* addresses, char* endpoint, int64
   Result<Config> config = ConfigFromEnvironment();
   if (!config.ok()) return config.status();
   SetLogLevel(config->log_level);
-  Result<std::unique_ptr<Engine>> engine =
-      Engine::Listen(*config, hostname, Split(addresses, ','));
+  Result<std::unique_ptr<Engine>> engine = Engine::Listen(*config, hostname, Split(addresses, ','));
   if (!engine.ok()) return engine.status();
   std::string line = (*engine)->endpoint().ToString();
   if (static_cast<int64_t>(line.size()) >= capacity) {
@@ -119,8 +118,7 @@ using fasthvd::CurrentEngine;
 using fasthvd::GlobalContext;
 using fasthvd::Report;
 
-int fasthvd_listen(const char* hostname, const char* addresses, char* endpoint,
-                   int64_t capacity) {
+int fasthvd_listen(const char* hostname, const char* addresses, char* endpoint, int64_t capacity) {
   std::lock_guard<std::mutex> lock(GlobalContext().calls);
   return Report(fasthvd::Listen(hostname, addresses, endpoint, capacity));
 }

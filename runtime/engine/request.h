@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
-#include "runtime/base/status.h"
 #include "runtime/base/description.h"
+#include "runtime/base/status.h"
 
 namespace fasthvd {
 

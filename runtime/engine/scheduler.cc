@@ -30,8 +30,8 @@ Result<std::unique_ptr<Scheduler>> Scheduler::Start(int rank, int size, int max_
                                                     std::unique_ptr<LaneGroup> lanes) {
   OwnedFd doorbell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!doorbell.valid()) return SystemError("eventfd", errno);
-  std::unique_ptr<Scheduler> scheduler(new Scheduler(
-      rank, size, max_batches, std::move(doorbell), std::move(negotiator), std::move(lanes)));
+  std::unique_ptr<Scheduler> scheduler(new Scheduler(rank, size, max_batches, std::move(doorbell),
+                                                     std::move(negotiator), std::move(lanes)));
   try {
     scheduler->thread_ = std::thread([s = scheduler.get()] { s->Loop(); });
   } catch (const std::system_error& error) {
@@ -229,8 +229,8 @@ std::shared_ptr<Batch> Scheduler::MakeBatch(std::vector<Request> requests) {
       const TensorBuffers& tensor = request.tensors[i];
       size_t bytes = ElementCount(request.description.shapes[i]) * SizeOf(first.dtype);
       if (bytes == 0) continue;
-      segments.push_back({static_cast<const char*>(tensor.input),
-                          static_cast<char*>(tensor.output), bytes});
+      segments.push_back(
+          {static_cast<const char*>(tensor.input), static_cast<char*>(tensor.output), bytes});
     }
   }
   const CollectiveKind kind = first.kind;

@@ -37,8 +37,7 @@ size_t ControlBytes(const ArenaShape& shape) {
 }
 
 size_t TotalBytes(const ArenaShape& shape) {
-  return ControlBytes(shape) +
-         size_t{shape.lanes} * shape.slots * shape.ranks * shape.chunk_bytes;
+  return ControlBytes(shape) + size_t{shape.lanes} * shape.slots * shape.ranks * shape.chunk_bytes;
 }
 
 Result<char*> Map(int fd, size_t bytes) {

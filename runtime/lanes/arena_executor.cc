@@ -6,8 +6,15 @@
 #include <utility>
 
 #include "runtime/base/futex.h"
+#include "runtime/lanes/stream_copy.h"
 
 namespace fasthvd {
+namespace {
+
+// Outputs of batches from this size on are out of the caches anyway before they are used.
+constexpr size_t kStreamBytes = 4 << 20;
+
+}  // namespace
 
 ArenaExecutor::ArenaExecutor(Arena* arena, int lane, int rank, int spin_microseconds)
     : arena_(arena),
@@ -139,16 +146,17 @@ void ArenaExecutor::CopyIn(const Chunk& chunk, uint64_t number) {
 void ArenaExecutor::ReducePieces(const Chunk& chunk, uint64_t number, size_t begin, size_t end,
                                  bool to_output) {
   const size_t element = SizeOf(chunk.batch->reduce().dtype);
-  chunk.batch->ForEachPiece(
-      chunk.begin + begin, chunk.begin + end,
-      [&](const char* input, char* output, size_t bytes, size_t offset) {
-        const size_t place = begin + offset;
-        for (uint32_t r = 0; r < ranks_; ++r) sources_[r] = this->chunk(number, r) + place;
-        sources_[rank_] = input;
-        void* destination = to_output ? output : this->chunk(number, rank_) + place;
-        Reduce(chunk.batch->reduce(), sources_.data(), static_cast<int>(ranks_), destination,
-               bytes / element);
-      });
+  chunk.batch->ForEachPiece(chunk.begin + begin, chunk.begin + end,
+                            [&](const char* input, char* output, size_t bytes, size_t offset) {
+                              const size_t place = begin + offset;
+                              for (uint32_t r = 0; r < ranks_; ++r)
+                                sources_[r] = this->chunk(number, r) + place;
+                              sources_[rank_] = input;
+                              void* destination =
+                                  to_output ? output : this->chunk(number, rank_) + place;
+                              Reduce(chunk.batch->reduce(), sources_.data(),
+                                     static_cast<int>(ranks_), destination, bytes / element);
+                            });
 }
 
 void ArenaExecutor::ReduceSlice(const Chunk& chunk, uint64_t number) {
@@ -173,13 +181,18 @@ void ArenaExecutor::ReduceWhole(const Chunk& chunk, uint64_t number) {
 
 void ArenaExecutor::CopyOutSlices(const Chunk& chunk, uint64_t number) {
   const size_t slice = SliceBytes(chunk.bytes);
+  const bool past_caches = chunk.batch->bytes() >= kStreamBytes;
   for (uint32_t owner = 0; owner < ranks_; ++owner) {
     const size_t begin = std::min(chunk.bytes, owner * slice);
     const size_t end = std::min(chunk.bytes, begin + slice);
     const char* source = this->chunk(number, owner) + begin;
     chunk.batch->ForEachPiece(chunk.begin + begin, chunk.begin + end,
                               [&](const char*, char* output, size_t bytes, size_t offset) {
-                                std::memcpy(output, source + offset, bytes);
+                                if (past_caches) {
+                                  StreamCopy(output, source + offset, bytes);
+                                } else {
+                                  std::memcpy(output, source + offset, bytes);
+                                }
                               });
   }
 }

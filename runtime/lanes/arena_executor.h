@@ -9,8 +9,8 @@
 // memory collectives of MPI libraries; see R. Graham, G. Shipman: MPI Support for Multi-core
 // Architectures: Optimized Shared Memory Collectives (EuroPVM/MPI 2008).
 //
-// Threads: everything runs on the lane's thread but WakeForAbort(). The arena's words are shared with the
-// other ranks by the protocol of arena.h.
+// Threads: everything runs on the lane's thread but WakeForAbort(). The arena's words are shared
+// with the other ranks by the protocol of arena.h.
 #ifndef FASTHVD_RUNTIME_LANES_ARENA_EXECUTOR_H_
 #define FASTHVD_RUNTIME_LANES_ARENA_EXECUTOR_H_
 
@@ -38,7 +38,7 @@ class ArenaExecutor : public Executor {
     std::shared_ptr<Batch> batch;
     size_t begin = 0;  // In the batch's virtual buffer.
     size_t bytes = 0;
-    bool whole = false;      // Skips the reduce stage.
+    bool whole = false;  // Skips the reduce stage.
     bool ends_stripe = false;
   };
 
@@ -82,7 +82,7 @@ class ArenaExecutor : public Executor {
   const int spin_microseconds_;
   ArenaLane* const words_;
 
-  Stripe stripe_;       // Being copied in; stripe_.begin moves on.
+  Stripe stripe_;  // Being copied in; stripe_.begin moves on.
   std::vector<Chunk> window_;
   // The next chunk of each stage: next_out_ <= next_reduce_ <= next_in_ <= next_out_ + slots_.
   uint64_t next_in_ = 0;

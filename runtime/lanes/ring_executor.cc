@@ -23,9 +23,7 @@ Status Broken(const char* direction, int rank, const std::string& detail) {
                   " broke (" + detail + "): that rank has exited, crashed or is unreachable");
 }
 
-bool WouldBlock(int error) {
-  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
-}
+bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 }  // namespace
 
@@ -71,7 +69,8 @@ Status RingExecutor::RunStripe(const Stripe& stripe) {
   }
   for (size_t begin = stripe.begin; begin < stripe.end; begin += piece) {
     const size_t end = std::min(stripe.end, begin + piece);
-    FASTHVD_RETURN_IF_ERROR(is_reduce ? Allreduce(batch, begin, end) : Broadcast(batch, begin, end));
+    FASTHVD_RETURN_IF_ERROR(is_reduce ? Allreduce(batch, begin, end)
+                                      : Broadcast(batch, begin, end));
   }
   return Status::Ok();
 }

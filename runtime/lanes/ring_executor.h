@@ -48,7 +48,7 @@ class RingExecutor : public Executor {
   const int size_;
   const OwnedFd left_;
   const OwnedFd right_;
-  const OwnedFd wake_;  // An eventfd that WakeForAbort() makes readable.
+  const OwnedFd wake_;          // An eventfd that WakeForAbort() makes readable.
   std::vector<char> sums_;      // The piece in hand, as accumulators.
   std::vector<char> incoming_;  // A block from the left.
 };

@@ -43,12 +43,12 @@ class Coordinator {
   struct Record {
     EntryDescription description;
     uint32_t id = kNoId;
-    std::vector<bool> arrived;                    // By rank, since the entry last ran.
+    std::vector<bool> arrived;  // By rank, since the entry last ran.
     int arrived_count = 0;
-    std::map<int, EntryDescription> differing;    // Of arrived ranks that do not match.
-    std::vector<int> duplicate_ranks;             // That failed this entry as a duplicate.
-    bool in_ready = false;                        // Queued in ready_.
-    bool announce_id = false;                     // The next plan binds name, description and id.
+    std::map<int, EntryDescription> differing;  // Of arrived ranks that do not match.
+    std::vector<int> duplicate_ranks;           // That failed this entry as a duplicate.
+    bool in_ready = false;                      // Queued in ready_.
+    bool announce_id = false;                   // The next plan binds name, description and id.
   };
 
   Result<Record*> FindRecord(const Announcement& entry);

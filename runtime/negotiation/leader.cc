@@ -61,8 +61,8 @@ Status Leader::OnClosed(size_t index, const Status& reason) {
   // After its own leave the leader has nothing left to lose by a follower.
   if (follower_left_[index] || left_) return Status::Ok();
   return PeerLost("rank " + std::to_string(RankOf(index)) +
-                  " is gone without shutdown (killed, crashed or unreachable; " +
-                  reason.message() + "). See that rank's output for the cause.");
+                  " is gone without shutdown (killed, crashed or unreachable; " + reason.message() +
+                  "). See that rank's output for the cause.");
 }
 
 Status Leader::SendToAll(const Message& message) {

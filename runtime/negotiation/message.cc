@@ -105,7 +105,8 @@ Shape ReadShape(Reader& in, uint64_t* elements_left) {
   uint64_t elements = 1;
   for (size_t i = 0; i < dimensions && in.ok(); ++i) {
     int64_t dimension = in.Number<int64_t>();
-    if (dimension < 0 || __builtin_mul_overflow(elements, static_cast<uint64_t>(dimension), &elements)) {
+    if (dimension < 0 ||
+        __builtin_mul_overflow(elements, static_cast<uint64_t>(dimension), &elements)) {
       in.Reject();
     }
     shape.push_back(dimension);
@@ -240,8 +241,7 @@ Result<Message> Decode(std::string_view bytes) {
   uint8_t version = in.Number<uint8_t>();
   if (version != kVersion) {
     return InvalidArgument("a control message has version " + std::to_string(version) + ", not " +
-                           std::to_string(kVersion) +
-                           "; install the same tf_fasthvd on all ranks");
+                           std::to_string(kVersion) + "; install the same tf_fasthvd on all ranks");
   }
   size_t type = in.Number<uint8_t>();
   Message message = ReadBody(type, in);

@@ -12,8 +12,8 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/base/status.h"
 #include "runtime/base/description.h"
+#include "runtime/base/status.h"
 
 namespace fasthvd {
 

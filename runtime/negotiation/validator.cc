@@ -75,8 +75,8 @@ Status CheckAgreement(const std::vector<const EntryDescription*>& by_rank) {
   }
   if (differences.empty()) return Status::Ok();
   const EntryDescription& first = *by_rank.front();
-  return InvalidArgument("ranks disagree on the " + std::string(NameOf(first.kind)) + " of tensor '" +
-                         first.name + "': " + differences +
+  return InvalidArgument("ranks disagree on the " + std::string(NameOf(first.kind)) +
+                         " of tensor '" + first.name + "': " + differences +
                          ". All ranks must hand in the same operation under one name.");
 }
 

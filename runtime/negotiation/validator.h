@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "runtime/base/status.h"
 #include "runtime/base/description.h"
+#include "runtime/base/status.h"
 
 namespace fasthvd {
 

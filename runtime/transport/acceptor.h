@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -27,10 +28,13 @@ namespace fasthvd {
 class Acceptor {
  public:
   struct Options {
-    // A connection that has not passed by then is closed.
-    std::chrono::milliseconds handshake_timeout{5000};
-    // Handshakes at one time; further connections wait in the kernel's queue.
+    // A connection that has not passed by then is closed. Generous: an overloaded machine can stop
+    // for seconds.
+    std::chrono::milliseconds handshake_timeout{30000};
+    // Handshakes at one time. Further connections wait in the kernel's queue; for them the oldest
+    // handshake is given up if it has taken longer than crowded_timeout.
     size_t max_pending = 256;
+    std::chrono::milliseconds crowded_timeout{2000};
   };
 
   // Listens on the numeric `addresses` and on an abstract Unix socket. Peers can connect from here
@@ -63,6 +67,7 @@ class Acceptor {
   struct Pending {
     ServerHandshake handshake;
     Deadline deadline;
+    Deadline crowded_deadline;  // Counts while no more fit.
   };
 
   Acceptor(const Options& options, std::vector<OwnedFd> listeners, Endpoint endpoint, OwnedFd epoll,
@@ -74,6 +79,11 @@ class Acceptor {
   void AcceptFrom(int listener);
   void Advance(int fd);
   void DropExpired();
+  bool is_full() const { return pending_.size() >= options_.max_pending; }
+  // Of the oldest handshake, which is the first to be given up.
+  const Deadline& NextDeadline() const {
+    return is_full() ? pending_.front().crowded_deadline : pending_.front().deadline;
+  }
   Status WatchListeners(bool watch);
   int NextTimeoutMillis() const;
   void TurnAway(const Status& reason);
@@ -90,8 +100,8 @@ class Acceptor {
   Key key_{};
 
   // Used by the thread alone.
-  std::map<int, Pending> pending_;  // By descriptor.
-  bool listening_ = false;          // Whether epoll_ watches the listeners.
+  std::list<Pending> pending_;  // Oldest first.
+  bool listening_ = false;      // Whether epoll_ watches the listeners.
   bool out_of_descriptors_ = false;
 
   std::mutex mutex_;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conftest import Job
+from jobs import Job
 
 _SMALL_FUSION = ("FASTHVD_FUSION_THRESHOLD", str(1 << 20))
 _NO_SHARED_MEMORY = ("FASTHVD_SHARED_MEMORY", "0")

@@ -391,13 +391,15 @@ TEST_P(ReduceTest, PropagatesNanFromEveryPlace) {
   }
 }
 
+std::string NameOfParam(const testing::TestParamInfo<InstructionSet>& info) {
+  constexpr const char* kNames[kInstructionSetCount] = {"Baseline", "Avx2", "Avx512"};
+  return kNames[static_cast<int>(info.param)];
+}
+
 INSTANTIATE_TEST_SUITE_P(InstructionSets, ReduceTest,
                          testing::Values(InstructionSet::kBaseline, InstructionSet::kAvx2,
                                          InstructionSet::kAvx512),
-                         [](const testing::TestParamInfo<InstructionSet>& info) {
-                           constexpr const char* kNames[] = {"Baseline", "Avx2", "Avx512"};
-                           return std::string(kNames[static_cast<int>(info.param)]);
-                         });
+                         NameOfParam);
 
 TEST(CheckReducibleTest, RejectsTheAverageOfBoolOnly) {
   const Status status = CheckReducible(DataType::kBool, ReduceOp::kAverage);

@@ -45,9 +45,9 @@ TEST_P(EngineTest, ManyTensorsInOpposedOrders) {
     for (size_t rank = 0; rank < engines.size(); ++rank) {
       for (int i = 0; i < kTensors; ++i) {
         int tensor = rank % 2 == 0 ? i : kTensors - 1 - i;
-        reductions.push_back(std::make_unique<Reduction>(
-            engines[rank].get(), "t" + std::to_string(tensor),
-            Floats(tensor * 37, static_cast<float>(tensor))));
+        reductions.push_back(
+            std::make_unique<Reduction>(engines[rank].get(), "t" + std::to_string(tensor),
+                                        Floats(tensor * 37, static_cast<float>(tensor))));
       }
     }
     for (auto& reduction : reductions) {
@@ -64,8 +64,8 @@ TEST_P(EngineTest, DisagreementIsAnErrorEverywhereAndTheJobGoesOn) {
   for (int round = 0; round < 3; ++round) {
     std::vector<std::unique_ptr<Reduction>> bad, good;
     for (size_t rank = 0; rank < engines.size(); ++rank) {
-      bad.push_back(std::make_unique<Reduction>(engines[rank].get(), "bad",
-                                                Floats(rank == 1 ? 3 : 2, 1.0f)));
+      bad.push_back(
+          std::make_unique<Reduction>(engines[rank].get(), "bad", Floats(rank == 1 ? 3 : 2, 1.0f)));
       good.push_back(std::make_unique<Reduction>(engines[rank].get(), "good", Floats(5, 1.0f)));
     }
     for (auto& reduction : bad) {
@@ -117,8 +117,7 @@ TEST_P(EngineTest, ARankThatShutsDownFailsWhatWaitsForIt) {
     Reduction waiting(engines[other].get(), "x", Floats(2, 1.0f));
     engines[leaver]->Shutdown();
     EXPECT_EQ(waiting.status().code(), StatusCode::kPeerLost);
-    EXPECT_NE(waiting.status().message().find("rank " + std::to_string(leaver)),
-              std::string::npos)
+    EXPECT_NE(waiting.status().message().find("rank " + std::to_string(leaver)), std::string::npos)
         << waiting.status().message();
     Reduction later(engines[other].get(), "y", Floats(2, 1.0f));
     EXPECT_EQ(later.status().code(), StatusCode::kPeerLost);
@@ -149,9 +148,8 @@ TEST_P(EngineTest, ShutdownInAnyOrderLeavesNothingBehind) {
 }
 
 std::vector<JobShape> Shapes() {
-  return {{"Single", OneHost(1)},         {"Host2", OneHost(2)},
-          {"Host3", OneHost(3)},          {"Host4", OneHost(4)},
-          {"Hosts2", ManyHosts(2)},       {"Hosts3", ManyHosts(3)},
+  return {{"Single", OneHost(1)},         {"Host2", OneHost(2)},    {"Host3", OneHost(3)},
+          {"Host4", OneHost(4)},          {"Hosts2", ManyHosts(2)}, {"Hosts3", ManyHosts(3)},
           {"Mixed", {"a", "a", "b", "b"}}};
 }
 

@@ -5,8 +5,7 @@
 namespace fasthvd {
 namespace {
 
-EntryDescription Tensor(const std::string& name, int64_t bytes,
-                        DataType dtype = DataType::kUint8) {
+EntryDescription Tensor(const std::string& name, int64_t bytes, DataType dtype = DataType::kUint8) {
   EntryDescription d;
   d.name = name;
   d.dtype = dtype;

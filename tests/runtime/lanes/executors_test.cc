@@ -64,10 +64,9 @@ Job RingJob(int ranks, int lanes) {
       left[(rank + 1) % ranks].Reset(pair[1]);
     }
     for (int rank = 0; rank < ranks; ++rank) {
-      executors[rank].push_back(
-          std::move(RingExecutor::Create(rank, ranks, std::move(left[rank]),
-                                         std::move(right[rank])))
-              .value());
+      executors[rank].push_back(std::move(RingExecutor::Create(rank, ranks, std::move(left[rank]),
+                                                               std::move(right[rank])))
+                                    .value());
     }
   }
   return MakeJob(std::move(executors));
@@ -90,8 +89,7 @@ class ExecutorsTest : public testing::TestWithParam<Plane> {
   int ranks() const { return GetParam().ranks; }
 };
 
-const size_t kCounts[] = {1,    7,    127,  128,  129,   1023, 1024,
-                          1025, 3072, 3073, 5000, 40009};
+const size_t kCounts[] = {1, 7, 127, 128, 129, 1023, 1024, 1025, 3072, 3073, 5000, 40009};
 
 TEST_P(ExecutorsTest, AllreduceSumsEverySize) {
   Job job = GetParam().make();
@@ -148,8 +146,8 @@ TEST_P(ExecutorsTest, FusedBatchesStreamThrough) {
       for (size_t i = 0; i < std::size(kCounts); ++i, ++next) {
         segments.push_back(SegmentOf(inputs[rank][next], &outputs[rank][next]));
       }
-      pending[rank].push_back(MakeBatch(CollectiveKind::kAllreduce, SumOf(DataType::kFloat32), 0,
-                                        std::move(segments)));
+      pending[rank].push_back(
+          MakeBatch(CollectiveKind::kAllreduce, SumOf(DataType::kFloat32), 0, std::move(segments)));
       job.ranks[rank]->Run(pending[rank].back().batch);
     }
   }
@@ -186,8 +184,7 @@ TEST_P(ExecutorsTest, BroadcastFromEveryRoot) {
 
 TEST_P(ExecutorsTest, AnEmptyBatchIsDoneAtOnce) {
   Job job = GetParam().make();
-  PendingBatch batch =
-      MakeBatch(CollectiveKind::kAllreduce, SumOf(DataType::kFloat32), 0, {});
+  PendingBatch batch = MakeBatch(CollectiveKind::kAllreduce, SumOf(DataType::kFloat32), 0, {});
   job.ranks[0]->Run(batch.batch);
   EXPECT_TRUE(batch.done.get().ok());
 }
@@ -222,7 +219,8 @@ std::vector<Plane> Planes() {
     for (int lanes : {1, 2}) {
       std::string suffix = std::to_string(ranks) + "Ranks" + std::to_string(lanes) + "Lanes";
       planes.push_back({"Arena" + suffix, ranks, [=] { return ArenaJob(ranks, lanes, 0); }});
-      if (ranks > 1) planes.push_back({"Ring" + suffix, ranks, [=] { return RingJob(ranks, lanes); }});
+      if (ranks > 1)
+        planes.push_back({"Ring" + suffix, ranks, [=] { return RingJob(ranks, lanes); }});
     }
   }
   planes.push_back({"ArenaSpinning2Ranks", 2, [] { return ArenaJob(2, 1, 20); }});
@@ -242,8 +240,8 @@ TEST(RingExecutorTest, AClosedConnectionNamesThePeer) {
   close(pairs[0][1]);
   close(pairs[1][1]);
   std::vector<float> data = Values(0, 1000);
-  PendingBatch batch = MakeBatch(CollectiveKind::kAllreduce, SumOf(DataType::kFloat32), 0,
-                                 {SegmentOf(data, &data)});
+  PendingBatch batch =
+      MakeBatch(CollectiveKind::kAllreduce, SumOf(DataType::kFloat32), 0, {SegmentOf(data, &data)});
   lanes.Run(batch.batch);
   Status status = batch.done.get();
   EXPECT_EQ(status.code(), StatusCode::kPeerLost);

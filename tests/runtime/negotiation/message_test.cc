@@ -29,8 +29,13 @@ std::vector<Message> Samples() {
   PlanMessage plan;
   plan.steps.push_back({{{3, ""}, {4, "new"}}, Status::Ok()});
   plan.steps.push_back({{{kNoId, "bad"}}, InvalidArgument("shapes differ")});
-  return {ready,          plan,             AttachedMessage{true}, BeginMessage{true, 3},
-          LeaveMessage{}, GoodbyeMessage{}, AbortMessage{"rank 1 is gone"}};
+  return {ready,
+          plan,
+          AttachedMessage{true},
+          BeginMessage{true, 3},
+          LeaveMessage{},
+          GoodbyeMessage{},
+          AbortMessage{"rank 1 is gone"}};
 }
 
 TEST(MessageTest, WhatIsEncodedDecodesToTheSame) {

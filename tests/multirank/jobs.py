@@ -1,0 +1,138 @@
+"""Runs real jobs under real launchers."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+WORKERS = Path(__file__).parent / "workers"
+BIN = Path(sys.executable).parent
+_MARK = "FASTHVD_TEST_JOB"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A worker script under a launcher.
+
+    Attributes:
+        worker: The script's name in `workers/`, or a path.
+        ranks: How many ranks to start.
+        arguments: For the script.
+        launcher: "horovodrun", "mpirun" or "" for none.
+        options: For the launcher.
+        environment: Variables to set, as pairs.
+        timeout_s: When to kill the job.
+        label: Told apart by this in test names.
+    """
+
+    worker: str
+    ranks: int = 1
+    arguments: tuple[str, ...] = ()
+    launcher: str = "horovodrun"
+    options: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    timeout_s: float = 200.0
+    label: str = ""
+
+    def command(self) -> list[str]:
+        start = {
+            "horovodrun": [str(BIN / "horovodrun"), "-np", str(self.ranks), *self.options],
+            "mpirun": [
+                *("mpirun", "-np", str(self.ranks), "--oversubscribe", "--allow-run-as-root"),
+                *self.options,
+            ],
+            "": [],
+        }[self.launcher]
+        return [*start, sys.executable, str(WORKERS / self.worker), *self.arguments]
+
+    def __str__(self) -> str:
+        return self.label or f"{self.ranks}ranks"
+
+
+@dataclass
+class Result:
+    """What a job left.
+
+    Attributes:
+        code: The launcher's exit code; None if it was killed at its timeout.
+        output: Standard output and error of all ranks, mixed.
+        seconds: How long it took.
+        notes: By rank, what it reported with `checks.note`: name → value.
+    """
+
+    code: int | None
+    output: str
+    seconds: float
+    notes: dict[int, dict[str, object]] = field(default_factory=dict)
+
+    def tail(self, lines: int = 60) -> str:
+        return "\n".join(self.output.splitlines()[-lines:])
+
+
+@functools.cache
+def run(job: Job) -> Result:
+    """Runs a job to its end, or kills all its processes at the timeout."""
+    mark = uuid.uuid4().hex
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {
+            **os.environ,
+            "TF_CPP_MIN_LOG_LEVEL": "2",
+            "CUDA_VISIBLE_DEVICES": "",
+            "FASTHVD_TEST_NOTES": folder,
+            _MARK: mark,
+            **dict(job.environment),
+        }
+        with open(f"{folder}/output", "w+", errors="replace") as output:
+            start = time.monotonic()
+            process = subprocess.Popen(
+                job.command(),
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                code = process.wait(job.timeout_s)
+            except subprocess.TimeoutExpired:
+                code = None
+            seconds = time.monotonic() - start
+            for pid in processes(mark):  # After a good end there are none.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            process.wait()
+            output.seek(0)
+            result = Result(code, output.read(), seconds)
+        for path in Path(folder).glob("*.jsonl"):
+            with open(path) as lines:
+                notes = dict(json.loads(line) for line in lines)
+            result.notes[int(path.stem)] = notes
+    return result
+
+
+def processes(mark: str) -> Iterator[int]:
+    """The processes that a job of ours has started and that are still there."""
+    wanted = f"{_MARK}={mark}".encode()
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            with contextlib.suppress(OSError):
+                if wanted in (path / "environ").read_bytes().split(b"\0"):
+                    yield int(path.name)
+
+
+def checks_in(worker: str) -> list[str]:
+    tree = ast.parse((WORKERS / worker).read_text())
+    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return [name for name in names if name.startswith("check_")]

@@ -1,0 +1,153 @@
+"""One fault in a job; the argument names it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import checks
+import numpy as np
+
+import tf_fasthvd as hvd
+
+
+def note_error(error: Exception) -> None:
+    checks.note("raised", f"{type(error).__name__}: {error}")
+    checks.note("raised at", time.time())
+
+
+def allreduce_until_error() -> None:
+    own = np.ones(8 << 20, np.float32)
+    try:
+        while True:
+            hvd.allreduce(own, op=hvd.Sum, name="in the middle")
+    except Exception as error:
+        note_error(error)
+        try:
+            hvd.allreduce(1.0, name="later")
+        except Exception as later:
+            checks.note("later", type(later).__name__)
+        raise
+
+
+def killed() -> None:
+    """Rank 1 is killed in the middle of an allreduce."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # The launcher ends the others at once.
+    hvd.init()
+    hvd.allreduce(1.0)
+    if hvd.rank() == 1:
+
+        def kill() -> None:
+            time.sleep(0.5)
+            checks.note("killed at", time.time())
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        threading.Thread(target=kill).start()
+    allreduce_until_error()
+
+
+def killed_in_fit() -> None:
+    """Rank 1 is killed in the middle of Keras's training."""
+    import keras
+
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    hvd.init()
+    model = keras.Sequential([keras.Input([512]), keras.layers.Dense(512), keras.layers.Dense(512)])
+    model.compile(hvd.DistributedOptimizer(keras.optimizers.Adam()), "mse")
+
+    class Kill(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 20 and hvd.rank() == 1:
+                checks.note("killed at", time.time())
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    x = np.ones([64_000, 512], np.float32)
+    try:
+        model.fit(x, x, batch_size=32, verbose=0, callbacks=[Kill()])
+    except Exception as error:
+        note_error(error)
+        raise
+
+
+def raises() -> None:
+    """Rank 1 raises and exits while the others wait for it."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    hvd.init()
+    hvd.allreduce(1.0)
+    if hvd.rank() == 1:
+        checks.note("killed at", time.time())
+        raise RuntimeError("the fault of rank 1")
+    allreduce_until_error()
+
+
+def leaves() -> None:
+    """Rank 1 calls shutdown() and goes on alone while the others wait for it."""
+    hvd.init()
+    hvd.allreduce(1.0)
+    if hvd.rank() == 1:
+        hvd.shutdown()
+        checks.note("killed at", time.time(), rank=1)
+        time.sleep(3)
+        return
+    try:
+        hvd.allreduce(np.ones(1000, np.float32), name="waiting")
+    except Exception as error:
+        note_error(error)
+
+
+def missing() -> None:
+    """Rank 1 never calls init()."""
+    rank = int(os.environ["HOROVOD_RANK"])
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if rank == 1:
+        time.sleep(8)
+        sys.exit(3)
+    start = time.monotonic()
+    try:
+        hvd.init()
+    except Exception as error:
+        checks.note("raised", f"{type(error).__name__}: {error}", rank)
+        checks.note("after", time.monotonic() - start, rank)
+        raise
+
+
+def starts_again() -> None:
+    """init() and shutdown() three times, and once more where the first init() of a time fails."""
+    for i in range(3):
+        hvd.init()
+        hvd.init()
+        result = hvd.allreduce(np.full(100_000, i + 1.0, np.float32), op=hvd.Sum)
+        assert float(result[-1]) == hvd.size() * (i + 1), result
+        hvd.shutdown()
+        hvd.shutdown()
+        assert not hvd.is_initialized()
+        try:
+            hvd.rank()
+        except ValueError:
+            pass
+        else:
+            raise AssertionError("rank() after shutdown()")
+    descriptors = [path.readlink() for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+    left = [str(name) for name in descriptors if str(name).startswith(("/memfd:", "socket:"))]
+    threads = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+    left += [name for name in threads if "fasthvd" in name]
+    checks.note("left", left, int(os.environ["HOROVOD_RANK"]))
+
+
+def quiet() -> None:
+    """Idle ranks use no CPU."""
+    hvd.init()
+    hvd.allreduce(1.0)
+    time.sleep(0.5)
+    before = time.process_time()
+    time.sleep(2.0)
+    checks.note("cpu seconds", time.process_time() - before)
+    hvd.barrier()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
