@@ -23,6 +23,7 @@ from tf_fasthvd._reduce_ops import ReduceOp
 _LINEAR = (_reduce_ops.Sum, _reduce_ops.Average)
 
 
+@tf.autograph.experimental.do_not_convert
 def allreduce(
     tensor: Any,
     average: bool | None = None,
@@ -72,6 +73,7 @@ def allreduce(
     return result
 
 
+@tf.autograph.experimental.do_not_convert
 def grouped_allreduce(
     tensors: Sequence[Any],
     average: bool | None = None,
@@ -121,6 +123,7 @@ def grouped_allreduce(
     return results
 
 
+@tf.autograph.experimental.do_not_convert
 def broadcast(
     tensor: Any,
     root_rank: int,
@@ -149,6 +152,7 @@ def broadcast(
     return result
 
 
+@tf.autograph.experimental.do_not_convert
 def barrier(
     process_set: ProcessSet = global_process_set, name: str | None = None
 ) -> tf.Operation | None:

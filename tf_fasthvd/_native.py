@@ -78,7 +78,6 @@ def allreduce(
     name: str | None,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-    handles: Sequence[tf.Tensor] = (),
     ignore_name_scope: bool = False,
 ) -> list[tf.Tensor]:
     """Reduces tensors of one dtype over all ranks, negotiated and run as one.
@@ -89,9 +88,6 @@ def allreduce(
         name: The name that all ranks give this collective, or None for one of its own.
         prescale_factor: Multiplies the tensors before the reduction.
         postscale_factor: Multiplies the result.
-        handles: Resource handles of the variables that the tensors belong to: then, in a
-            function, the op is ordered only among the uses of these variables instead of among
-            all stateful ops.
         ignore_name_scope: Leaves the enclosing name scopes out of the name.
     """
     check_may_run()
@@ -110,7 +106,7 @@ def allreduce(
     ):
         outputs = _ops.fasthvd_allreduce(
             tensors=tensors,
-            handles=handles,
+            handles=_own_resource(),
             tensor_name=tensor_name,
             reduce_op=op.value,
             prescale_factor=pre_in_op,
@@ -128,7 +124,6 @@ def broadcast(
     *,
     root_rank: int,
     name: str | None,
-    handles: Sequence[tf.Tensor] = (),
     ignore_name_scope: bool = False,
 ) -> list[tf.Tensor]:
     """The root's values of tensors of one dtype; the arguments are those of `allreduce`."""
@@ -143,7 +138,7 @@ def broadcast(
         return list(
             _ops.fasthvd_broadcast(
                 tensors=tensors,
-                handles=handles,
+                handles=_own_resource(),
                 tensor_name=tensor_name,
                 root_rank=root_rank,
                 process_set_id=0,
@@ -160,6 +155,18 @@ def barrier(name: str | None) -> tf.Operation | None:
         _errors.translate_lost_peer(),
     ):
         return _ops.fasthvd_barrier(tensor_name=tensor_name, process_set_id=0, name=op_name)
+
+
+def _own_resource() -> list[tf.Tensor]:
+    """A resource that nothing else in the current graph uses; none in eager mode.
+
+    In a function TensorFlow runs all stateful ops one after the other, except that ops which take
+    resources are only ordered among those that take the same one. With a resource of its own a
+    collective runs beside the others, as soon as its input is there.
+    """
+    if tf.executing_eagerly():
+        return []
+    return [tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[], name="fasthvd_order")]
 
 
 def _fits(factor: float, dtype: tf.DType) -> bool:

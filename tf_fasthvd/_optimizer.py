@@ -28,6 +28,7 @@ class DistributedMixin:
 
     fasthvd_reducer: ClassVar[_reduction.GradientReducer]
 
+    @tf.autograph.experimental.do_not_convert
     def apply(self, grads: Sequence[Any], trainable_variables: Any = None) -> Any:
         """Combines the gradients, then applies them as the wrapped optimizer does."""
         grads = list(grads)

@@ -94,11 +94,7 @@ class GradientReducer:
     def _bundles(self, own: Sequence[_Gradient]) -> list[tuple[str, list[_Gradient]]]:
         """The collectives to run, each a name and gradients of one dtype and reduction."""
         if self.groups is None and not tf.executing_eagerly():
-            with_handle = [g for g in own if _handle(g.variable) is not None]
-            others = [g for g in own if _handle(g.variable) is None]
-            single = [(f"{g.position}/{_readable_name(g.variable)}", [g]) for g in with_handle]
-            # Without a handle each op would wait for the one before it: better one for all.
-            return single + _split_by_type("tensors", others)
+            return [(f"{g.position}/{_readable_name(g.variable)}", [g]) for g in own]
         bundles = []
         for number, group in enumerate(self._grouped(own)):
             bundles += _split_by_type(f"group_{number}", group)
@@ -122,14 +118,12 @@ class GradientReducer:
     def _reduce_bundle(self, name: str, bundle: Sequence[_Gradient]) -> list[tf.Tensor]:
         op = bundle[0].op
         predivide = self.gradient_predivide_factor if op is Average else 1.0
-        handles = [] if tf.executing_eagerly() else [_handle(g.variable) for g in bundle]
         return _native.allreduce(
             [g.tensor for g in bundle],
             op=op,
             name=name,
             prescale_factor=1.0 / predivide,
             postscale_factor=predivide,
-            handles=[handle for handle in handles if handle is not None],
             ignore_name_scope=True,
         )
 
@@ -188,8 +182,3 @@ def _readable_name(variable: Any) -> str:
     """A name for messages that is the same on all ranks; with a position it is unique too."""
     name = getattr(variable, "path", None) or getattr(variable, "name", None) or "tensor"
     return _AUTOMATIC_NUMBER.sub("", name.partition(":")[0])
-
-
-def _handle(variable: Any) -> tf.Tensor | None:
-    """The resource of a variable; None for a tensor."""
-    return getattr(native_variable(variable), "handle", None)

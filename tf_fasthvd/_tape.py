@@ -17,6 +17,7 @@ class _DistributedTape(tf.GradientTape):
 
     fasthvd_reducer: ClassVar[_reduction.GradientReducer]
 
+    @tf.autograph.experimental.do_not_convert
     def gradient(
         self,
         target: Any,

@@ -15,6 +15,7 @@ from tf_fasthvd._process_sets import ProcessSet, global_process_set
 _GROUP_BYTES = 64 << 20
 
 
+@tf.autograph.experimental.do_not_convert
 def broadcast_variables(
     variables: Iterable[Any],
     root_rank: int,
@@ -39,6 +40,7 @@ def broadcast_variables(
     return None if tf.executing_eagerly() else tf.group(*assigned)
 
 
+@tf.autograph.experimental.do_not_convert
 def broadcast_(
     variables: Iterable[Any],
     root_rank: int,
