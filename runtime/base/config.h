@@ -18,7 +18,7 @@ struct Config {
   // FASTHVD_SLOTS: chunks of a lane in flight.
   int slots = 4;
   // FASTHVD_FUSION_THRESHOLD (HOROVOD_FUSION_THRESHOLD): most bytes fused into one batch.
-  size_t fusion_bytes = 16 << 20;
+  size_t fusion_bytes = 64 << 20;
   // FASTHVD_SMALL_BYTES: batches up to this size are reduced by every rank on its own (one wait
   // less) instead of in slices, bytes.
   size_t small_bytes = 32 << 10;

@@ -65,9 +65,27 @@ void Scheduler::Submit(Request request) {
   }
   if (!refused.ok()) {
     request.done(Describe(request.description, refused));
-  } else if (was_empty) {
+  } else if (was_empty && !TrySubmitAtOnce()) {
     Ring();
   }
+}
+
+// False if the scheduler's thread has to do it.
+bool Scheduler::TrySubmitAtOnce() {
+  std::unique_lock<std::mutex> turn(turn_, std::try_to_lock);
+  if (!turn.owns_lock() || !pending_.empty() || batches_in_flight_.load() > 0) return false;
+  Completions completions = Advance();
+  // What only the thread can do: send the rest of a message, end.
+  bool ring = state_ == State::kStopped;
+  if (!ring) {
+    for (const auto& connection : negotiator_->connections()) {
+      ring = ring || (connection != nullptr && connection->wants_write());
+    }
+  }
+  turn.unlock();
+  for (auto& [request, status] : completions) request.done(status);
+  if (ring) Ring();
+  return true;
 }
 
 void Scheduler::Shutdown() {
@@ -93,15 +111,18 @@ void Scheduler::Ring() {
 }
 
 void Scheduler::Loop() {
+  std::unique_lock<std::mutex> turn(turn_);
   while (state_ != State::kStopped) {
-    WaitForEvents();
-    Status status = Advance();
-    if (!status.ok()) Fail(status);
+    WaitForEvents(&turn);
+    Completions completions = Advance();
+    turn.unlock();
+    for (auto& [request, status] : completions) request.done(status);
+    turn.lock();
   }
   negotiator_ = nullptr;  // Closes the connections: peers need not wait for this rank.
 }
 
-void Scheduler::WaitForEvents() {
+void Scheduler::WaitForEvents(std::unique_lock<std::mutex>* turn) {
   const auto& connections = negotiator_->connections();
   std::vector<pollfd> waits = {{doorbell_.get(), POLLIN, 0}};
   for (const auto& connection : connections) {
@@ -113,7 +134,9 @@ void Scheduler::WaitForEvents() {
     }
   }
   int timeout = drain_deadline_ ? drain_deadline_->millis_left() : -1;
+  turn->unlock();
   poll(waits.data(), waits.size(), timeout);  // An interruption is a pass without events.
+  turn->lock();
   if (waits[0].revents != 0) {
     uint64_t count;
     ssize_t bytes = read(doorbell_.get(), &count, sizeof(count));
@@ -128,7 +151,13 @@ void Scheduler::WaitForEvents() {
   }
 }
 
-Status Scheduler::Advance() {
+Scheduler::Completions Scheduler::Advance() {
+  Status status = AdvanceOrFail();
+  if (!status.ok()) Fail(status);
+  return std::exchange(completions_, {});
+}
+
+Status Scheduler::AdvanceOrFail() {
   if (state_ == State::kStopped) return Status::Ok();
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -162,7 +191,8 @@ void Scheduler::Admit(Request request, std::vector<Announcement>* announcements)
   const std::string name = request.description.name;
   if (pending_.count(name) > 0) {
     ++duplicates_[name];
-    request.done(DuplicateName(request.description, rank_));
+    Status error = DuplicateName(request.description, rank_);
+    Complete(std::move(request), error);
     return;
   }
   announcements->push_back(ids_.Announce(request.description));
@@ -186,8 +216,7 @@ Status Scheduler::ApplyStep(const PlanStep& step) {
     }
     requests.push_back(std::move(request).value());
   }
-  ++batches_in_flight_;
-  lanes_->Run(MakeBatch(std::move(requests)));
+  RunBatch(std::move(requests));
   return duplicates.empty() ? Status::Ok() : negotiator_->Announce(std::move(duplicates));
 }
 
@@ -197,7 +226,7 @@ void Scheduler::ApplyError(const PlanStep& step) {
     if (found == pending_.end()) continue;  // This rank has not handed it in.
     Request request = std::move(found->second);
     pending_.erase(found);
-    request.done(step.error);
+    Complete(std::move(request), step.error);
   }
 }
 
@@ -215,7 +244,7 @@ Result<Request> Scheduler::TakePlanned(const PlannedEntry& entry) {
   return request;
 }
 
-std::shared_ptr<Batch> Scheduler::MakeBatch(std::vector<Request> requests) {
+void Scheduler::RunBatch(std::vector<Request> requests) {
   const EntryDescription& first = requests.front().description;
   ReduceSpec reduce;
   reduce.dtype = first.dtype;
@@ -233,19 +262,22 @@ std::shared_ptr<Batch> Scheduler::MakeBatch(std::vector<Request> requests) {
           {static_cast<const char*>(tensor.input), static_cast<char*>(tensor.output), bytes});
     }
   }
+  if (segments.empty()) {  // That all ranks are here is all there is to a barrier.
+    for (Request& request : requests) Complete(std::move(request), Status::Ok());
+    return;
+  }
+  ++batches_in_flight_;
   const CollectiveKind kind = first.kind;
   const int root = first.root;
   auto on_done = [this, requests = std::move(requests)](Batch*, const Status& status) {
     OnBatchDone(requests, status);
   };
-  return std::make_shared<Batch>(kind, reduce, root, std::move(segments), std::move(on_done));
+  lanes_->Run(std::make_shared<Batch>(kind, reduce, root, std::move(segments), std::move(on_done)));
 }
 
-// On the thread of the lane that finished last.
+// On the thread of the lane that finished last. The lane is free before TensorFlow hears of the
+// end, so that what TensorFlow submits next finds nothing in flight.
 void Scheduler::OnBatchDone(const std::vector<Request>& requests, const Status& status) {
-  for (const Request& request : requests) {
-    request.done(status.ok() ? status : Describe(request.description, status));
-  }
   batches_in_flight_.fetch_sub(1);
   bool ring = wants_completions_.load();
   if (!status.ok()) {
@@ -254,6 +286,9 @@ void Scheduler::OnBatchDone(const std::vector<Request>& requests, const Status& 
     ring = true;
   }
   if (ring) Ring();
+  for (const Request& request : requests) {
+    request.done(status.ok() ? status : Describe(request.description, status));
+  }
 }
 
 Status Scheduler::AdvanceShutdown() {
@@ -294,7 +329,14 @@ void Scheduler::Close(const Status& reason) {
   }
   for (auto& [name, request] : pending_) refused.push_back(std::move(request));
   pending_.clear();
-  for (Request& request : refused) request.done(Describe(request.description, reason));
+  for (Request& request : refused) {
+    Status status = Describe(request.description, reason);
+    Complete(std::move(request), status);
+  }
+}
+
+void Scheduler::Complete(Request request, const Status& status) {
+  completions_.emplace_back(std::move(request), status);
 }
 
 void Scheduler::Fail(const Status& reason) {

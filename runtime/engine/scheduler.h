@@ -1,10 +1,15 @@
 // The scheduler: one thread that takes submitted entries through negotiation to the lanes.
 //
 // Threads. Submit() and Shutdown() may be called from any thread. Lanes call back into OnBatchDone.
-// Everything else belongs to the scheduler's own thread, which sleeps in poll() on a doorbell (an
-// eventfd) and the negotiation's connections; it never touches tensor bytes and never waits for a
-// lane. Life: running → leaving (Shutdown asked for, the leader not yet told) → draining (planned
-// batches are finishing) → stopped; or, from anywhere, failed and stopped.
+// The negotiation's state belongs to whoever has the turn. That is the scheduler's own thread,
+// which gives it away only while it sleeps in poll() on a doorbell (an eventfd) and the
+// negotiation's connections. A submitting thread that finds the turn free and nothing waiting takes
+// it to announce its entry right away: this spares a change of threads where latency counts, and
+// under load the scheduler's thread announces what has accumulated in one go. Neither ever touches
+// tensor bytes or waits for a lane or a peer, and entries are completed only after the turn was
+// given back, because completions may submit. Life: running → leaving (Shutdown asked for, the
+// leader not yet told) → draining (planned batches are finishing) → stopped; or, from anywhere,
+// failed and stopped.
 #ifndef FASTHVD_RUNTIME_ENGINE_SCHEDULER_H_
 #define FASTHVD_RUNTIME_ENGINE_SCHEDULER_H_
 
@@ -14,6 +19,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/deadline.h"
@@ -51,20 +57,26 @@ class Scheduler {
   Scheduler(int rank, int size, int max_batches, OwnedFd doorbell,
             std::unique_ptr<Negotiator> negotiator, std::unique_ptr<LaneGroup> lanes);
 
+  using Completions = std::vector<std::pair<Request, Status>>;
+
   void Loop();
-  void WaitForEvents();
-  Status Advance();
+  bool TrySubmitAtOnce();
+  void WaitForEvents(std::unique_lock<std::mutex>* turn);
+  // Does all that can be done now; returns what is to be completed without the turn.
+  Completions Advance();
+  Status AdvanceOrFail();
   Status AdmitSubmissions();
   Status AdvanceShutdown();
   void Admit(Request request, std::vector<Announcement>* announcements);
   Status ApplyStep(const PlanStep& step);
   void ApplyError(const PlanStep& step);
   Result<Request> TakePlanned(const PlannedEntry& entry);
-  std::shared_ptr<Batch> MakeBatch(std::vector<Request> requests);
+  void RunBatch(std::vector<Request> requests);
   void OnBatchDone(const std::vector<Request>& requests, const Status& status);
   // Ends every entry that is not in a lane, and refuses further ones, with `reason`.
   void Close(const Status& reason);
   void Fail(const Status& reason);
+  void Complete(Request request, const Status& status);
   void Ring();
 
   const int rank_;
@@ -79,14 +91,17 @@ class Scheduler {
   Status failure_;                   // Guarded by mutex_.
   Status lane_failure_;              // Guarded by mutex_; reported by a lane, to be acted upon.
 
-  // Scheduler's thread.
+  // The right to use the members below, up to the next comment.
+  std::mutex turn_;
   std::unique_ptr<Negotiator> negotiator_;
   std::unordered_map<std::string, Request> pending_;  // Announced, not planned; by name.
   std::unordered_map<std::string, int> duplicates_;   // To be announced when the name is planned.
   IdCache ids_;
   State state_ = State::kRunning;
   std::unique_ptr<Deadline> drain_deadline_;
+  Completions completions_;  // Due when the turn is given back.
 
+  // Shared with the lanes.
   std::atomic<int> batches_in_flight_{0};
   std::atomic<bool> wants_completions_{false};  // Lanes ring when a batch is done.
 

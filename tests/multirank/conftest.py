@@ -14,7 +14,7 @@ import pytest
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "problems" in metafunc.fixturenames:
-        cases = [(job, name) for job in metafunc.module.JOBS for name in jobs.checks_in(job.worker)]
+        cases = [(job, name) for job in metafunc.module.JOBS for name in jobs.checks_in(job)]
         ids = [f"{job}-{name}" for job, name in cases]
         metafunc.parametrize("problems", cases, indirect=True, ids=ids)
 

@@ -132,7 +132,10 @@ def processes(mark: str) -> Iterator[int]:
                     yield int(path.name)
 
 
-def checks_in(worker: str) -> list[str]:
-    tree = ast.parse((WORKERS / worker).read_text())
+def checks_in(job: Job) -> list[str]:
+    """The checks that the job runs: those of its arguments, or all of its worker script."""
+    if job.arguments:
+        return list(job.arguments)
+    tree = ast.parse((WORKERS / job.worker).read_text())
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     return [name for name in names if name.startswith("check_")]

@@ -153,7 +153,7 @@ def test_strangers_do_not_disturb(meet):
 
 def test_waiting_is_not_busy(make, meet):
     before = time.process_time()
-    meet(make, 3, absent=(2,), timeout="2")
+    meet(make, 3, absent=(2,), timeout="1")
     assert time.process_time() - before < 0.5
 
 

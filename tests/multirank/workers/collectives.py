@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections.abc import Callable
 
 import checks
@@ -368,6 +369,16 @@ def check_barrier() -> None:
         return tf.constant(1)
 
     assert int(twice()) == 1
+
+
+def check_idle_ranks_use_no_cpu() -> None:
+    hvd.barrier()
+    time.sleep(0.2)
+    before = time.process_time()
+    time.sleep(1.0)
+    used = time.process_time() - before
+    hvd.barrier()
+    assert used < 0.05, f"{used} CPU seconds in one second"
 
 
 def check_queries() -> None:

@@ -138,16 +138,5 @@ def starts_again() -> None:
     checks.note("left", left, int(os.environ["HOROVOD_RANK"]))
 
 
-def quiet() -> None:
-    """Idle ranks use no CPU."""
-    hvd.init()
-    hvd.allreduce(1.0)
-    time.sleep(0.5)
-    before = time.process_time()
-    time.sleep(2.0)
-    checks.note("cpu seconds", time.process_time() - before)
-    hvd.barrier()
-
-
 if __name__ == "__main__":
     globals()[sys.argv[1]]()
