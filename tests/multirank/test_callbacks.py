@@ -8,4 +8,4 @@ JOBS = [Job("callbacks.py", n) for n in (1, 3)]
 
 
 def test_callbacks(problems):
-    assert not problems
+    assert not problems, problems

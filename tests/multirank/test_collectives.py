@@ -26,4 +26,4 @@ JOBS = [
 
 
 def test_values(problems):
-    assert not problems
+    assert not problems, problems

@@ -8,4 +8,4 @@ JOBS = [Job("errors.py", n) for n in (2, 3)]
 
 
 def test_errors(problems):
-    assert not problems
+    assert not problems, problems

@@ -8,4 +8,4 @@ JOBS = [Job("gradients.py", n) for n in (1, 3)]
 
 
 def test_gradients(problems):
-    assert not problems
+    assert not problems, problems

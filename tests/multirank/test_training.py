@@ -13,4 +13,4 @@ JOBS = [
 
 
 def test_training(problems):
-    assert not problems
+    assert not problems, problems

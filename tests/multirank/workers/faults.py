@@ -104,8 +104,9 @@ def missing() -> None:
     rank = int(os.environ["HOROVOD_RANK"])
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if rank == 1:
-        time.sleep(8)
+        time.sleep(20)
         sys.exit(3)
+    hvd.keras  # noqa: B018 (loads TensorFlow, which takes longer than the ranks wait)
     start = time.monotonic()
     try:
         hvd.init()

@@ -248,7 +248,7 @@ def check_tape_structures() -> None:
 def check_sparse_gradients() -> None:
     """Embedding rows {0, 1} on one rank and {0, 2} on the other; Adam, as with dense gradients."""
 
-    def make(sparse: bool) -> keras.Model:
+    def make() -> keras.Model:
         keras.utils.set_random_seed(1)
         embedding = keras.layers.Embedding(5, 3)
         model = keras.Sequential([keras.Input([2], dtype="int32"), embedding])
@@ -260,11 +260,11 @@ def check_sparse_gradients() -> None:
     labels = np.arange(len(rows), dtype=np.float32)[:, None]
     own = slice(hvd.rank(), None, hvd.size())
     for options, compile_options in (({}, {}), ({"sparse_as_dense": True}, {"run_eagerly": True})):
-        split = make(True)
+        split = make()
         optimizer = hvd.DistributedOptimizer(keras.optimizers.Adam(0.1), **options)
         fit(split, optimizer, (rows[own], labels[own]), 1, **compile_options)
         # As dense gradients: no row is updated that no rank has seen, but all decay alike.
-        whole = make(False)
+        whole = make()
         whole.compile(keras.optimizers.Adam(0.1), "mse")
         for _ in range(2):
             for i in range(0, len(rows), hvd.size()):

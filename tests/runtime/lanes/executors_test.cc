@@ -130,7 +130,7 @@ TEST_P(ExecutorsTest, AllreduceWorksInPlace) {
 // Many batches in flight, each fused from tensors of odd sizes.
 TEST_P(ExecutorsTest, FusedBatchesStreamThrough) {
   Job job = GetParam().make();
-  constexpr int kBatches = 40;
+  constexpr int kBatches = 12;
   std::vector<std::vector<std::vector<float>>> inputs(ranks()), outputs(ranks());
   std::vector<std::vector<PendingBatch>> pending(ranks());
   for (int rank = 0; rank < ranks(); ++rank) {
@@ -215,7 +215,7 @@ TEST_P(ExecutorsTest, AbortEndsBatchesThatWaitForAPeer) {
 
 std::vector<Plane> Planes() {
   std::vector<Plane> planes = {{"Local", 1, LocalJob}};
-  for (int ranks = 1; ranks <= 5; ++ranks) {
+  for (int ranks : {1, 2, 3, 5}) {
     for (int lanes : {1, 2}) {
       std::string suffix = std::to_string(ranks) + "Ranks" + std::to_string(lanes) + "Lanes";
       planes.push_back({"Arena" + suffix, ranks, [=] { return ArenaJob(ranks, lanes, 0); }});
