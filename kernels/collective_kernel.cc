@@ -3,7 +3,9 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/tensors.h"
+#include "runtime/base/description.h"
 #include "runtime/engine/context.h"
 #include "runtime/engine/engine.h"
 
@@ -16,8 +18,9 @@ using tensorflow::Tensor;
 CollectiveKernel::CollectiveKernel(OpKernelConstruction* construction)
     : AsyncOpKernel(construction) {
   OP_REQUIRES_OK(construction, construction->GetAttr("tensor_name", &description_.name));
-  OP_REQUIRES(construction, !description_.name.empty(),
-              absl::InvalidArgumentError("tensor_name must not be empty"));
+  OP_REQUIRES(construction, !description_.name.empty() && description_.name.size() <= kMaxNameBytes,
+              absl::InvalidArgumentError(
+                  absl::StrCat("tensor_name must have 1 to ", kMaxNameBytes, " bytes")));
   OP_REQUIRES_OK(construction, construction->GetAttr("process_set_id", &description_.process_set));
   OP_REQUIRES(construction, description_.process_set == 0,
               absl::UnimplementedError("process sets other than the global one (id 0) are not "

