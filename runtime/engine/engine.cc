@@ -1,6 +1,5 @@
 #include "runtime/engine/engine.h"
 
-#include <system_error>
 #include <utility>
 
 #include "runtime/lanes/ring_executor.h"
@@ -41,15 +40,11 @@ Status Engine::Start(int rank, std::vector<Endpoint> endpoints, const Key& key) 
   } else {
     negotiator = std::make_unique<Follower>(std::move(links->control.front()));
   }
-  std::unique_ptr<LaneGroup> group;
-  try {
-    group = std::make_unique<LaneGroup>(std::move(links->executors));
-  } catch (const std::system_error& error) {
-    return Internal(std::string("starting a lane's thread: ") + error.what());
-  }
+  Result<std::unique_ptr<LaneGroup>> group = LaneGroup::Start(std::move(links->executors));
+  if (!group.ok()) return group.status();
   // One batch a lane in progress and one more, so that no lane waits for the negotiation.
-  Result<std::unique_ptr<Scheduler>> scheduler =
-      Scheduler::Start(rank, place.size(), lanes + 1, std::move(negotiator), std::move(group));
+  Result<std::unique_ptr<Scheduler>> scheduler = Scheduler::Start(
+      rank, place.size(), lanes + 1, std::move(negotiator), std::move(group).value());
   if (!scheduler.ok()) return scheduler.status();
   scheduler_ = std::move(scheduler).value();
   return Status::Ok();

@@ -1,15 +1,14 @@
 #include "runtime/engine/scheduler.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
 #include <utility>
 
+#include "runtime/base/worker_thread.h"
 #include "runtime/negotiation/validator.h"
 
 namespace fasthvd {
@@ -32,12 +31,9 @@ Result<std::unique_ptr<Scheduler>> Scheduler::Start(int rank, int size, int max_
   if (!doorbell.valid()) return SystemError("eventfd", errno);
   std::unique_ptr<Scheduler> scheduler(new Scheduler(rank, size, max_batches, std::move(doorbell),
                                                      std::move(negotiator), std::move(lanes)));
-  try {
-    scheduler->thread_ = std::thread([s = scheduler.get()] { s->Loop(); });
-  } catch (const std::system_error& error) {
-    return Internal(std::string("starting the scheduler thread: ") + error.what());
-  }
-  pthread_setname_np(scheduler->thread_.native_handle(), "fasthvd-sched");
+  Result<std::thread> thread = StartWorker("fasthvd-sched", [s = scheduler.get()] { s->Loop(); });
+  if (!thread.ok()) return thread.status();
+  scheduler->thread_ = std::move(thread).value();
   return scheduler;
 }
 

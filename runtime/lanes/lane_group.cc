@@ -1,21 +1,26 @@
 #include "runtime/lanes/lane_group.h"
 
-#include <pthread.h>
-
 #include <string>
 #include <utility>
 
+#include "runtime/base/worker_thread.h"
+
 namespace fasthvd {
 
-LaneGroup::LaneGroup(std::vector<std::unique_ptr<Executor>> executors) {
+Result<std::unique_ptr<LaneGroup>> LaneGroup::Start(
+    std::vector<std::unique_ptr<Executor>> executors) {
+  std::unique_ptr<LaneGroup> group(new LaneGroup);
   for (std::unique_ptr<Executor>& executor : executors) {
     auto lane = std::make_unique<Lane>();
     lane->executor = std::move(executor);
-    lane->thread = std::thread([lane = lane.get()] { lane->executor->Run(&lane->queue); });
-    std::string name = "fasthvd-lane" + std::to_string(lanes_.size());
-    pthread_setname_np(lane->thread.native_handle(), name.c_str());
-    lanes_.push_back(std::move(lane));
+    Result<std::thread> thread =
+        StartWorker("fasthvd-lane" + std::to_string(group->lanes_.size()),
+                    [lane = lane.get()] { lane->executor->Run(&lane->queue); });
+    if (!thread.ok()) return thread.status();
+    lane->thread = std::move(thread).value();
+    group->lanes_.push_back(std::move(lane));
   }
+  return group;
 }
 
 LaneGroup::~LaneGroup() {

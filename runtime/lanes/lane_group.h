@@ -16,7 +16,8 @@ namespace fasthvd {
 // failure call Abort() first.
 class LaneGroup {
  public:
-  explicit LaneGroup(std::vector<std::unique_ptr<Executor>> executors);
+  // Internal if the system has no threads to give.
+  static Result<std::unique_ptr<LaneGroup>> Start(std::vector<std::unique_ptr<Executor>> executors);
   ~LaneGroup();
 
   // Hands out the stripes of the plan's next batch. An empty batch is done on return. Never blocks.
@@ -30,6 +31,8 @@ class LaneGroup {
     StripeQueue queue;
     std::thread thread;
   };
+  LaneGroup() = default;
+
   std::vector<std::unique_ptr<Lane>> lanes_;
   uint64_t sequence_ = 0;  // Of batches; the scheduler's thread.
 };

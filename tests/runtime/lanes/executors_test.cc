@@ -29,7 +29,8 @@ using ExecutorLists = std::vector<std::vector<std::unique_ptr<Executor>>>;
 
 Job MakeJob(ExecutorLists executors) {
   Job job;
-  for (auto& list : executors) job.ranks.push_back(std::make_unique<LaneGroup>(std::move(list)));
+  for (auto& list : executors)
+    job.ranks.push_back(std::move(LaneGroup::Start(std::move(list))).value());
   return job;
 }
 
@@ -236,13 +237,13 @@ TEST(RingExecutorTest, AClosedConnectionNamesThePeer) {
   std::vector<std::unique_ptr<Executor>> executors;
   executors.push_back(
       std::move(RingExecutor::Create(0, 2, OwnedFd(pairs[0][0]), OwnedFd(pairs[1][0]))).value());
-  LaneGroup lanes(std::move(executors));
+  std::unique_ptr<LaneGroup> lanes = std::move(LaneGroup::Start(std::move(executors))).value();
   close(pairs[0][1]);
   close(pairs[1][1]);
   std::vector<float> data = Values(0, 1000);
   PendingBatch batch =
       MakeBatch(CollectiveKind::kAllreduce, SumOf(DataType::kFloat32), 0, {SegmentOf(data, &data)});
-  lanes.Run(batch.batch);
+  lanes->Run(batch.batch);
   Status status = batch.done.get();
   EXPECT_EQ(status.code(), StatusCode::kPeerLost);
   EXPECT_NE(status.message().find("rank 1"), std::string::npos) << status.message();
