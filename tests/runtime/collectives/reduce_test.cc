@@ -298,15 +298,15 @@ TEST_P(ReduceTest, MatchesReference) {
       spec.dtype = static_cast<DataType>(dtype);
       spec.op = static_cast<ReduceOp>(op);
       if (!CheckReducible(spec.dtype, spec.op).ok()) continue;
-      for (int sources : {1, 2, 3, 4, 7, 8, 9}) {  // Around what goes in one pass.
+      for (int sources : {1, 2, 3, 8, 9}) {  // Up to 8 go in one pass.
         spec.divisor = sources;
         for (const auto& scale : scales) {
           spec.prescale = scale[0];
           spec.postscale = scale[1];
-          for (size_t count : {0, 1, 7, 31, 259}) Check(spec, sources, count);
+          for (size_t count : {0, 1, 7, 67}) Check(spec, sources, count);
         }
         spec.prescale = spec.postscale = 1.0;
-        for (size_t count : {1023, 4097}) Check(spec, sources, count);
+        Check(spec, sources, sources <= 3 ? 4097 : 1023);
         if (HasFailure()) return;  // One report is enough.
       }
     }
