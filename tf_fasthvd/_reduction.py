@@ -125,6 +125,7 @@ class GradientReducer:
             prescale_factor=1.0 / predivide,
             postscale_factor=predivide,
             ignore_name_scope=True,
+            side_by_side=True,
         )
 
 

@@ -115,11 +115,53 @@ def check_in_functions() -> None:
     @tf.function(reduce_retracing=False)
     def reduce(x: tf.Tensor) -> tf.Tensor:
         with tf.name_scope("outer"):
-            return hvd.allreduce(x, op=hvd.Sum, name="inner") + hvd.allreduce(x, name="innocent")
+            return hvd.allreduce(x, op=hvd.Sum, name="inner")
 
     x = tf.ones([other(2, 3)])
     assert_refused(lambda: reduce(x), "outer/inner", "[2]", "[3]")
-    np.testing.assert_array_equal(reduce(tf.ones([7])), np.full(7, hvd.size() + 1))
+    np.testing.assert_array_equal(reduce(tf.ones([7])), np.full(7, hvd.size()))
+
+
+@checks.needs(2)
+def check_error_beside_other_reductions() -> None:
+    """One of many reductions of a function is wrong: the function ends on all ranks.
+
+    Which of the others a rank has begun when its function ends differs; none may wait for ever,
+    and the next call must not take them for its own.
+    """
+
+    @tf.function(reduce_retracing=False)
+    def reduce(x: tf.Tensor, y: tf.Tensor) -> list[tf.Tensor]:
+        results = [hvd.allreduce(x + float(i), op=hvd.Sum, name=f"good{i}") for i in range(8)]
+        return [*results, hvd.allreduce(y, op=hvd.Sum, name="wrong")]
+
+    for step in range(5):
+        x = tf.fill([1000], float(step))
+        assert_refused(lambda x=x: reduce(x, tf.ones([other(2, 3)])), "'wrong'", "[2]", "[3]")
+        for i, result in enumerate(reduce(x, tf.ones([2]))[:-1]):
+            np.testing.assert_array_equal(result, np.full(1000, (step + i) * hvd.size()))
+
+
+@checks.needs(2)
+def check_error_before_a_late_reduction() -> None:
+    """Rank 0 has begun a reduction that the others, after the error, never reach."""
+
+    def late() -> np.float32:
+        time.sleep(other(0.0, 1.0))
+        return np.float32(1.0)
+
+    @tf.function(reduce_retracing=False)
+    def reduce(y: tf.Tensor) -> list[tf.Tensor]:
+        x = tf.numpy_function(late, [], tf.float32)
+        x.set_shape([])
+        return [
+            hvd.allreduce(x, op=hvd.Sum, name="late"),
+            hvd.allreduce(y, op=hvd.Sum, name="wrong"),
+        ]
+
+    for _ in range(2):
+        assert_refused(lambda: reduce(tf.ones([other(2, 3)])), "'wrong'", "[2]", "[3]")
+        assert float(reduce(tf.ones([2]))[0]) == hvd.size()
 
 
 @checks.needs(2)
