@@ -16,7 +16,6 @@ namespace fasthvd {
 struct Arena::Header {
   uint64_t magic;
   ArenaShape shape;
-  alignas(64) std::atomic<uint32_t> aborted;
 };
 
 namespace {
@@ -105,14 +104,11 @@ char* Arena::chunk(uint32_t lane, uint32_t slot, uint32_t rank) const {
   return base_ + ControlBytes(shape_) + index * shape_.chunk_bytes;
 }
 
-void Arena::Abort() {
-  reinterpret_cast<Header*>(base_)->aborted.store(1);
+void Arena::WakeAll() {
   for (uint32_t i = 0; i < shape_.lanes; ++i) {
     lane(i)->epoch.value.fetch_add(1);
     FutexWakeAll(&lane(i)->epoch.value);
   }
 }
-
-bool Arena::aborted() const { return reinterpret_cast<Header*>(base_)->aborted.load() != 0; }
 
 }  // namespace fasthvd

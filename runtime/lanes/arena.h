@@ -75,9 +75,8 @@ class Arena {
   ArenaSlot* slot(uint32_t lane, uint32_t slot) const { return &this->lane(lane)->slots[slot]; }
   char* chunk(uint32_t lane, uint32_t slot, uint32_t rank) const;
 
-  // Tells the lanes of every rank that the job has failed, and wakes them.
-  void Abort();
-  bool aborted() const;
+  // Wakes whoever sleeps on a lane's epoch, on every rank, to look around.
+  void WakeAll();
 
  private:
   struct Header;

@@ -27,7 +27,7 @@ ArenaExecutor::ArenaExecutor(Arena* arena, int lane, int rank, int spin_microsec
       window_(slots_),
       sources_(ranks_) {}
 
-void ArenaExecutor::WakeForAbort() { arena_->Abort(); }
+void ArenaExecutor::WakeForAbort() { arena_->WakeAll(); }
 
 void ArenaExecutor::Run(StripeQueue* queue) {
   while (true) {
@@ -36,18 +36,18 @@ void ArenaExecutor::Run(StripeQueue* queue) {
       if (!next) return;
       stripe_ = std::move(*next);
     }
-    if (arena_->aborted()) {
-      FailAll(queue);
-    } else {
-      RunOneStageOrWait(queue);
-    }
+    RunOneStageOrWait(queue);
   }
 }
 
 // Later stages first: they free slots and finish tensors.
 void ArenaExecutor::RunOneStageOrWait(StripeQueue* queue) {
-  // Read before the checks, so that progress made after them is not slept through.
+  // Read before the checks, so that what happens after them is not slept through.
   uint32_t epoch = words_->epoch.value.load();
+  if (abort_.is_set()) {
+    FailAll(queue);
+    return;
+  }
   if (TryCopyOut() || TryReduce() || TryCopyIn(queue)) return;
   WaitForEpochAfter(epoch);
 }
@@ -223,14 +223,9 @@ void ArenaExecutor::WaitForEpochAfter(uint32_t epoch) {
   words_->sleepers.value.fetch_sub(1);
 }
 
-Status ArenaExecutor::AbortReason() const {
-  if (abort_.is_set()) return abort_.reason();
-  return PeerLost("another rank of this host reported that the job has failed");
-}
-
 // Ends everything in flight with the reason; the batches' memory is not touched any more.
 void ArenaExecutor::FailAll(StripeQueue* queue) {
-  const Status reason = AbortReason();
+  const Status reason = abort_.reason();
   for (; next_out_ != next_in_; ++next_out_) {
     Chunk& chunk = window(next_out_);
     std::shared_ptr<Batch> batch = std::move(chunk.batch);

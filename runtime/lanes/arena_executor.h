@@ -71,7 +71,6 @@ class ArenaExecutor : public Executor {
   bool Reached(const ArenaCounter& counter, uint32_t target) const;
   void Arrive(ArenaCounter* counter, uint32_t target);
   void WaitForEpochAfter(uint32_t epoch);
-  Status AbortReason() const;
   void FailAll(StripeQueue* queue);
 
   Arena* const arena_;
