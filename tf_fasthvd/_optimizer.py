@@ -89,7 +89,7 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
         op: `Average` (the default) or `Sum`.
         gradient_predivide_factor: With `Average`, divides by this before the sum, and by the rest
             of the number of ranks after it.
-        average_aggregated_gradients: Only of use with `backward_passes_per_step`.
+        average_aggregated_gradients: Makes no difference with `backward_passes_per_step` 1.
         num_groups: Deprecated: use `groups`.
         groups: A number of groups of gradients, or lists of variables: the gradients of a group
             are combined as one.
@@ -110,8 +110,6 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name)
             "backward_passes_per_step is not supported yet; give the Keras optimizer "
             f"gradient_accumulation_steps={backward_passes_per_step} instead."
         )
-    if average_aggregated_gradients:
-        raise ValueError("average_aggregated_gradients needs backward_passes_per_step above 1.")
     reducer = _reduction.make_reducer(
         name=name or f"Distributed{type(optimizer).__name__}",
         op=op,

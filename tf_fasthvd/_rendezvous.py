@@ -20,7 +20,7 @@ from typing import Protocol
 from tf_fasthvd import _topology
 from tf_fasthvd._errors import HorovodInternalError
 
-DEFAULT_TIMEOUT_S = 60.0
+DEFAULT_TIMEOUT_S = 30.0
 # The other ranks wait this much longer than rank 0, so that they learn from it who is missing.
 GRACE_S = 2.0
 

@@ -11,8 +11,8 @@
 
 namespace fasthvd {
 
-// Owns one thread and one queue a lane. Run() is for one thread (the scheduler's); Abort() is for
-// any thread. The destructor waits until the lanes have done what they were given, so after a
+// Owns one thread and one queue a lane. Run() is for whoever has the scheduler's turn; Abort() is
+// for any thread. The destructor waits until the lanes have done what they were given, so after a
 // failure call Abort() first.
 class LaneGroup {
  public:
@@ -34,7 +34,7 @@ class LaneGroup {
   LaneGroup() = default;
 
   std::vector<std::unique_ptr<Lane>> lanes_;
-  uint64_t sequence_ = 0;  // Of batches; the scheduler's thread.
+  uint64_t sequence_ = 0;  // Of batches; guarded by the scheduler's turn.
 };
 
 }  // namespace fasthvd

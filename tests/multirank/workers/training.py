@@ -500,10 +500,15 @@ def check_overlap_with_the_backward_pass() -> None:
         assert not [c for c in op.control_inputs if c.type == "FasthvdAllreduce"]
 
 
+def check_arguments_of_horovods_example() -> None:
+    hvd.DistributedOptimizer(
+        keras.optimizers.SGD(), backward_passes_per_step=1, average_aggregated_gradients=True
+    )
+
+
 def check_refused_arguments() -> None:
     for arguments, kind, word in (
         ({"backward_passes_per_step": 2}, NotImplementedError, "gradient_accumulation_steps=2"),
-        ({"average_aggregated_gradients": True}, ValueError, "backward_passes_per_step"),
         ({"op": hvd.Adasum}, NotImplementedError, "Average"),
         ({"op": hvd.Max}, ValueError, "Sum"),
         ({"op": hvd.Sum, "gradient_predivide_factor": 2.0}, ValueError, "Average"),
