@@ -1,5 +1,6 @@
 #include "kernels/collective_kernel.h"
 
+#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -11,6 +12,8 @@
 
 namespace fasthvd {
 
+using tensorflow::CancellationManager;
+using tensorflow::CancellationToken;
 using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
@@ -43,14 +46,35 @@ void CollectiveKernel::ComputeAsync(OpKernelContext* context, DoneCallback done)
   Request request;
   request.description = description_;
   OP_REQUIRES_OK_ASYNC(context, AddTensors(context, &request), done);
-  request.done = [context, done = std::move(done)](const Status& status) {
+  request.step = static_cast<uint64_t>(context->step_id());
+  const CancellationToken token = WatchCancellation(context, engine, &request);
+  request.done = [context, token, done = std::move(done)](const Status& status) {
     // The context ends with done(): keep what is needed to get to TensorFlow's thread.
-    (*context->runner())([context, done, status] {
+    (*context->runner())([context, token, done, status] {
+      if (token != CancellationManager::kInvalidToken) {
+        context->cancellation_manager()->DeregisterCallback(token);
+      }
       if (!status.ok()) context->CtxFailure(ToTensorFlow(status));
       done();
     });
   };
   engine->Submit(std::move(request));
+}
+
+CancellationToken CollectiveKernel::WatchCancellation(OpKernelContext* context,
+                                                      std::shared_ptr<Engine> engine,
+                                                      Request* request) {
+  CancellationManager* manager = context->cancellation_manager();
+  if (manager == nullptr) return CancellationManager::kInvalidToken;
+  request->cancelled = std::make_shared<std::atomic<bool>>(false);
+  auto cancel = [engine = std::move(engine), cancelled = request->cancelled] {
+    cancelled->store(true);
+    engine->LookForCancelled();
+  };
+  const CancellationToken token = manager->get_cancellation_token();
+  if (manager->RegisterCallback(token, std::move(cancel))) return token;
+  request->cancelled->store(true);  // The step has been cancelled before.
+  return CancellationManager::kInvalidToken;
 }
 
 absl::Status CollectiveKernel::AddTensors(OpKernelContext* context, Request* request) {

@@ -2,7 +2,11 @@
 #ifndef FASTHVD_KERNELS_COLLECTIVE_KERNEL_H_
 #define FASTHVD_KERNELS_COLLECTIVE_KERNEL_H_
 
+#include <memory>
+
+#include "runtime/engine/engine.h"
 #include "runtime/engine/request.h"
+#include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace fasthvd {
@@ -24,6 +28,12 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel {
   EntryDescription description_;
 
  private:
+  // Has the entry withdrawn when TensorFlow cancels the step, which it does when another op of it
+  // has failed. Returns what to deregister, or kInvalidToken.
+  static tensorflow::CancellationToken WatchCancellation(tensorflow::OpKernelContext* context,
+                                                         std::shared_ptr<Engine> engine,
+                                                         Request* request);
+
   // Allocates output i for each of the N inputs, in the input's memory where TensorFlow is done
   // with it, and adds the pair to the request.
   absl::Status AddTensors(tensorflow::OpKernelContext* context, Request* request);

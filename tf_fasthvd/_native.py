@@ -79,7 +79,6 @@ def allreduce(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     ignore_name_scope: bool = False,
-    side_by_side: bool = False,
 ) -> list[tf.Tensor]:
     """Reduces tensors of one dtype over all ranks, negotiated and run as one.
 
@@ -90,9 +89,6 @@ def allreduce(
         prescale_factor: Multiplies the tensors before the reduction.
         postscale_factor: Multiplies the result.
         ignore_name_scope: Leaves the enclosing name scopes out of the name.
-        side_by_side: Lets the collective run beside the others of a function. Otherwise they run
-            in the order of the program: then, when one is refused, all ranks stop at the same
-            place, and none waits for what the others do not reach any more.
     """
     check_may_run()
     pre_in_op, post_in_op = (
@@ -110,7 +106,7 @@ def allreduce(
     ):
         outputs = _ops.fasthvd_allreduce(
             tensors=tensors,
-            handles=_own_resource() if side_by_side else [],
+            handles=_own_resource(),
             tensor_name=tensor_name,
             reduce_op=op.value,
             prescale_factor=pre_in_op,
@@ -142,7 +138,7 @@ def broadcast(
         return list(
             _ops.fasthvd_broadcast(
                 tensors=tensors,
-                handles=[],
+                handles=_own_resource(),
                 tensor_name=tensor_name,
                 root_rank=root_rank,
                 process_set_id=0,

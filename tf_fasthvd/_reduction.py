@@ -125,7 +125,6 @@ class GradientReducer:
             prescale_factor=1.0 / predivide,
             postscale_factor=predivide,
             ignore_name_scope=True,
-            side_by_side=True,
         )
 
 

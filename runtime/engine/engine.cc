@@ -52,6 +52,8 @@ Status Engine::Start(int rank, std::vector<Endpoint> endpoints, const Key& key) 
 
 void Engine::Submit(Request request) { scheduler_->Submit(std::move(request)); }
 
+void Engine::LookForCancelled() { scheduler_->LookForCancelled(); }
+
 void Engine::Shutdown() {
   if (scheduler_ != nullptr) scheduler_->Shutdown();
 }

@@ -38,6 +38,10 @@ class Engine {
   // Hands in an entry; see Request. Never blocks.
   void Submit(Request request);
 
+  // To be called after a request's `cancelled` was set: the entry ends early, with an error, unless
+  // it runs already. Never blocks.
+  void LookForCancelled();
+
   // Leaves the job in order; later entries fail. Blocks until all threads have ended.
   void Shutdown();
 

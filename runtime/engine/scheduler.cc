@@ -84,6 +84,11 @@ bool Scheduler::TrySubmitAtOnce() {
   return true;
 }
 
+void Scheduler::LookForCancelled() {
+  has_cancelled_ = true;
+  Ring();
+}
+
 void Scheduler::Shutdown() {
   std::lock_guard<std::mutex> serialised(shutdown_mutex_);
   {
@@ -180,50 +185,81 @@ Status Scheduler::AdmitSubmissions() {
   }
   std::vector<Announcement> announcements;
   for (Request& request : submitted) Admit(std::move(request), &announcements);
-  return announcements.empty() ? Status::Ok() : negotiator_->Announce(std::move(announcements));
+  if (!announcements.empty()) {
+    FASTHVD_RETURN_IF_ERROR(negotiator_->Announce(std::move(announcements)));
+  }
+  return has_cancelled_.exchange(false) ? WithdrawCancelled() : Status::Ok();
 }
 
 void Scheduler::Admit(Request request, std::vector<Announcement>* announcements) {
+  if (request.cancelled != nullptr && request.cancelled->load()) {
+    Status error = Describe(request.description, Cancelled("its step was cancelled"));
+    return Complete(std::move(request), error);
+  }
   const std::string name = request.description.name;
   if (pending_.count(name) > 0) {
-    ++duplicates_[name];
+    duplicates_[name].push_back({kNoId, request.description, /*duplicate=*/true, request.step});
     Status error = DuplicateName(request.description, rank_);
-    Complete(std::move(request), error);
-    return;
+    return Complete(std::move(request), error);
   }
   announcements->push_back(ids_.Announce(request.description));
+  announcements->back().step = request.step;
   pending_.emplace(name, std::move(request));
 }
 
-Status Scheduler::ApplyStep(const PlanStep& step) {
-  if (!step.error.ok()) {
-    ApplyError(step);
-    return Status::Ok();
+// The entries stay until they are answered: the plan may have got ahead of the withdrawal.
+Status Scheduler::WithdrawCancelled() {
+  std::vector<std::string> names;
+  for (auto& [name, request] : pending_) {
+    if (request.cancelled == nullptr || !request.cancelled->load()) continue;
+    request.cancelled = nullptr;
+    names.push_back(name);
   }
-  std::vector<Request> requests;
-  std::vector<Announcement> duplicates;
-  for (const PlannedEntry& entry : step.entries) {
-    Result<Request> request = TakePlanned(entry);
-    if (!request.ok()) return request.status();
-    auto duplicate = duplicates_.find(request->description.name);
-    if (duplicate != duplicates_.end()) {
-      duplicates.push_back({kNoId, request->description, /*duplicate=*/true});
-      if (--duplicate->second == 0) duplicates_.erase(duplicate);
-    }
-    requests.push_back(std::move(request).value());
-  }
-  RunBatch(std::move(requests));
-  return duplicates.empty() ? Status::Ok() : negotiator_->Announce(std::move(duplicates));
+  return names.empty() ? Status::Ok() : negotiator_->Withdraw(std::move(names));
 }
 
-void Scheduler::ApplyError(const PlanStep& step) {
+Status Scheduler::ApplyStep(const PlanStep& step) {
+  std::vector<Announcement> announcements;
+  if (!step.error.ok()) {
+    ApplyError(step, &announcements);
+  } else {
+    std::vector<Request> requests;
+    for (const PlannedEntry& entry : step.entries) {
+      Result<Request> request = TakePlanned(entry);
+      if (!request.ok()) return request.status();
+      AnnounceDuplicate(request->description.name, &announcements);
+      requests.push_back(std::move(request).value());
+    }
+    RunBatch(std::move(requests));
+  }
+  return announcements.empty() ? Status::Ok() : negotiator_->Announce(std::move(announcements));
+}
+
+void Scheduler::ApplyError(const PlanStep& step, std::vector<Announcement>* announcements) {
+  const auto& ranks = step.ranks;
+  if (std::find(ranks.begin(), ranks.end(), static_cast<uint32_t>(rank_)) == ranks.end()) return;
   for (const PlannedEntry& entry : step.entries) {
     auto found = pending_.find(entry.name);
-    if (found == pending_.end()) continue;  // This rank has not handed it in.
+    if (found == pending_.end()) continue;  // This rank has closed.
     Request request = std::move(found->second);
     pending_.erase(found);
     Complete(std::move(request), step.error);
+    AnnounceDuplicate(entry.name, announcements);
   }
+}
+
+// The name's earlier entry is answered: now the other ranks' second ones are to be refused as well.
+void Scheduler::AnnounceDuplicate(const std::string& name,
+                                  std::vector<Announcement>* announcements) {
+  auto found = duplicates_.find(name);
+  if (found == duplicates_.end()) return;
+  Announcement duplicate = std::move(found->second.front());
+  found->second.pop_front();
+  if (found->second.empty()) duplicates_.erase(found);
+  Request placeholder;
+  placeholder.description = duplicate.description;
+  pending_.emplace(name, std::move(placeholder));
+  announcements->push_back(std::move(duplicate));
 }
 
 Result<Request> Scheduler::TakePlanned(const PlannedEntry& entry) {
@@ -332,7 +368,7 @@ void Scheduler::Close(const Status& reason) {
 }
 
 void Scheduler::Complete(Request request, const Status& status) {
-  completions_.emplace_back(std::move(request), status);
+  if (request.done) completions_.emplace_back(std::move(request), status);
 }
 
 void Scheduler::Fail(const Status& reason) {

@@ -14,6 +14,7 @@
 #define FASTHVD_RUNTIME_ENGINE_SCHEDULER_H_
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -44,6 +45,9 @@ class Scheduler {
   // has stopped. Never blocks.
   void Submit(Request request);
 
+  // Withdraws the announced entries whose `cancelled` is set; see Request. Never blocks.
+  void LookForCancelled();
+
   // Leaves the job in order: entries that are not planned yet fail, planned ones finish. Blocks
   // until the thread has ended. May be called again.
   void Shutdown();
@@ -68,8 +72,10 @@ class Scheduler {
   Status AdmitSubmissions();
   Status AdvanceShutdown();
   void Admit(Request request, std::vector<Announcement>* announcements);
+  Status WithdrawCancelled();
   Status ApplyStep(const PlanStep& step);
-  void ApplyError(const PlanStep& step);
+  void ApplyError(const PlanStep& step, std::vector<Announcement>* announcements);
+  void AnnounceDuplicate(const std::string& name, std::vector<Announcement>* announcements);
   Result<Request> TakePlanned(const PlannedEntry& entry);
   void RunBatch(std::vector<Request> requests);
   void OnBatchDone(const std::vector<Request>& requests, const Status& status);
@@ -94,12 +100,16 @@ class Scheduler {
   // The right to use the members below, up to the next comment.
   std::mutex turn_;
   std::unique_ptr<Negotiator> negotiator_;
-  std::unordered_map<std::string, Request> pending_;  // Announced, not planned; by name.
-  std::unordered_map<std::string, int> duplicates_;   // To be announced when the name is planned.
+  // Announced, not answered; by name. Without `done` where it stands for a refused duplicate.
+  std::unordered_map<std::string, Request> pending_;
+  // Refused here, to be announced one by one when the name's earlier entry is answered.
+  std::unordered_map<std::string, std::deque<Announcement>> duplicates_;
   IdCache ids_;
   State state_ = State::kRunning;
   std::unique_ptr<Deadline> drain_deadline_;
   Completions completions_;  // Due when the turn is given back.
+
+  std::atomic<bool> has_cancelled_{false};  // Set by LookForCancelled().
 
   // Shared with the lanes.
   std::atomic<int> batches_in_flight_{0};

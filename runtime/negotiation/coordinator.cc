@@ -7,9 +7,21 @@
 #include "runtime/negotiation/validator.h"
 
 namespace fasthvd {
+namespace {
+
+Status NotRun(const EntryDescription& entry, const Status& reason) {
+  return Status(reason.code(), std::string(NameOf(entry.kind)) + " of tensor '" + entry.name +
+                                   "' did not run, because its step failed: " + reason.message());
+}
+
+}  // namespace
 
 Coordinator::Coordinator(int size, size_t fusion_bytes)
-    : size_(size), fusion_bytes_(fusion_bytes), left_(size, false) {}
+    : size_(size),
+      fusion_bytes_(fusion_bytes),
+      failed_steps_(size),
+      latest_steps_(size, 0),
+      left_(size, false) {}
 
 Status Coordinator::OnReady(int rank, const std::vector<Announcement>& entries) {
   for (const Announcement& entry : entries) {
@@ -20,14 +32,20 @@ Status Coordinator::OnReady(int rank, const std::vector<Announcement>& entries) 
       return Internal("rank " + std::to_string(rank) + " announced tensor '" +
                       record->description.name + "' twice");
     }
+    if (const Status* reason = failed_steps_.Reason(rank, entry.step)) {
+      Answer(*record, {static_cast<uint32_t>(rank)}, NotRun(record->description, *reason));
+      if (record->arrived_count == 0) Reset(record);
+      continue;
+    }
     record->arrived[rank] = true;
+    record->steps[rank] = entry.step;
     ++record->arrived_count;
     if (entry.id == kNoId && entry.description != record->description) {
       record->differing.emplace(rank, entry.description);
     }
     if (entry.duplicate) record->duplicate_ranks.push_back(rank);
     if (left_count_ > 0) {
-      FailRecord(record, LeftError(*record));
+      AnswerArrived(record, LeftError(*record));
     } else if (record->arrived_count == size_) {
       OnAllArrived(record);
     }
@@ -47,6 +65,7 @@ Result<Coordinator::Record*> Coordinator::FindRecord(const Announcement& entry) 
     slot = std::make_unique<Record>();
     slot->description = entry.description;
     slot->arrived.assign(size_, false);
+    slot->steps.assign(size_, 0);
   }
   return slot.get();
 }
@@ -80,12 +99,55 @@ Status Coordinator::AgreedDescription(Record* record) {
   return Status::Ok();
 }
 
-void Coordinator::FailRecord(Record* record, Status error) {
-  PlanStep step;
-  step.error = std::move(error);
-  step.entries.push_back({kNoId, record->description.name});
-  errors_.push_back(std::move(step));
+void Coordinator::FailRecord(Record* record, const Status& error) {
+  FailSteps(*record, error);
+  AnswerArrived(record, error);
+  std::vector<Record*> mates;
+  do {  // A mate may bring in the step of yet another caller.
+    mates.clear();
+    for (auto& [name, other] : records_) {
+      if (!other->in_ready && FailedStep(*other) != nullptr) mates.push_back(other.get());
+    }
+    for (Record* mate : mates) {
+      const Status reason = *FailedStep(*mate);
+      FailSteps(*mate, reason);
+      AnswerArrived(mate, NotRun(mate->description, reason));
+    }
+  } while (!mates.empty());
+}
+
+void Coordinator::FailSteps(const Record& record, const Status& reason) {
+  for (int rank = 0; rank < size_; ++rank) {
+    if (!record.arrived[rank]) continue;
+    failed_steps_.Add(rank, record.steps[rank], reason);
+    if (record.steps[rank] == 0 || record.steps[rank] != latest_steps_[rank]) continue;
+    for (int peer = 0; peer < size_; ++peer) failed_steps_.Add(peer, latest_steps_[peer], reason);
+  }
+}
+
+const Status* Coordinator::FailedStep(const Record& record) const {
+  for (int rank = 0; rank < size_; ++rank) {
+    if (!record.arrived[rank]) continue;
+    if (const Status* reason = failed_steps_.Reason(rank, record.steps[rank])) return reason;
+  }
+  return nullptr;
+}
+
+void Coordinator::AnswerArrived(Record* record, const Status& error) {
+  std::vector<uint32_t> ranks;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (record->arrived[rank]) ranks.push_back(rank);
+  }
+  Answer(*record, std::move(ranks), error);
   Reset(record);
+}
+
+void Coordinator::Answer(const Record& record, std::vector<uint32_t> ranks, const Status& error) {
+  PlanStep step;
+  step.error = error;
+  step.entries.push_back({kNoId, record.description.name});
+  step.ranks = std::move(ranks);
+  errors_.push_back(std::move(step));
 }
 
 // Forgets the arrivals, and the record itself if no id keeps it.
@@ -104,6 +166,19 @@ void Coordinator::Reset(Record* record) {
   record->duplicate_ranks.clear();
 }
 
+void Coordinator::OnWithdraw(int rank, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    auto found = records_.find(name);
+    if (found == records_.end()) continue;
+    Record* record = found->second.get();
+    if (!record->arrived[rank] || record->in_ready) continue;
+    FailRecord(record, PeerLost(std::string(NameOf(record->description.kind)) + " of tensor '" +
+                                name + "' cannot run: rank " + std::to_string(rank) +
+                                " gave it up, because its step failed or was cancelled. See that "
+                                "rank's output for the cause."));
+  }
+}
+
 void Coordinator::OnLeave(int rank) {
   if (left_[rank]) return;
   left_[rank] = true;
@@ -112,7 +187,7 @@ void Coordinator::OnLeave(int rank) {
   for (auto& [name, record] : records_) {
     if (record->arrived_count > 0) waiting.push_back(record.get());
   }
-  for (Record* record : waiting) FailRecord(record, LeftError(*record));
+  for (Record* record : waiting) AnswerArrived(record, LeftError(*record));
 }
 
 Status Coordinator::LeftError(const Record& record) const {
@@ -137,6 +212,7 @@ PlanStep Coordinator::NextStep() {
   for (const EntryDescription* entry : TakeBatch(&ready_, fusion_bytes_)) {
     Record* record = records_.at(entry->name).get();
     record->in_ready = false;
+    latest_steps_ = record->steps;
     step.entries.push_back(Plan(record));
     Reset(record);
   }

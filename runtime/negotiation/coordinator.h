@@ -1,7 +1,8 @@
 // The coordinator's book-keeping: who has which entry ready, and what runs next.
 //
 // Pure logic without threads, sockets or clocks; owned by rank 0's scheduler thread. Data flows
-// OnReady → readiness of the entry on all ranks → ready queue → NextStep.
+// OnReady → readiness of the entry on all ranks → ready queue → NextStep. An entry that fails takes
+// along what its callers' steps (see failed_steps.h) have waiting or will still announce.
 #ifndef FASTHVD_RUNTIME_NEGOTIATION_COORDINATOR_H_
 #define FASTHVD_RUNTIME_NEGOTIATION_COORDINATOR_H_
 
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/negotiation/failed_steps.h"
 #include "runtime/negotiation/message.h"
 
 namespace fasthvd {
@@ -25,6 +27,9 @@ class Coordinator {
 
   // `rank` has these entries ready. Not ok: the rank broke the protocol, and the job must fail.
   Status OnReady(int rank, const std::vector<Announcement>& entries);
+
+  // The callers of these announced entries of `rank` have given up: what is not ready fails.
+  void OnWithdraw(int rank, const std::vector<std::string>& names);
 
   // `rank` hands in nothing more: entries that wait for it, now or later, become errors.
   void OnLeave(int rank);
@@ -43,7 +48,8 @@ class Coordinator {
   struct Record {
     EntryDescription description;
     uint32_t id = kNoId;
-    std::vector<bool> arrived;  // By rank, since the entry last ran.
+    std::vector<bool> arrived;    // By rank, since the entry last ran.
+    std::vector<uint64_t> steps;  // Of the arrived ranks' callers, by rank.
     int arrived_count = 0;
     std::map<int, EntryDescription> differing;  // Of arrived ranks that do not match.
     std::vector<int> duplicate_ranks;           // That failed this entry as a duplicate.
@@ -54,7 +60,12 @@ class Coordinator {
   Result<Record*> FindRecord(const Announcement& entry);
   void OnAllArrived(Record* record);
   Status AgreedDescription(Record* record);
-  void FailRecord(Record* record, Status error);
+  void FailRecord(Record* record, const Status& error);
+  void FailSteps(const Record& record, const Status& reason);
+  // Why a rank that has arrived will not run it, or nullptr.
+  const Status* FailedStep(const Record& record) const;
+  void AnswerArrived(Record* record, const Status& error);
+  void Answer(const Record& record, std::vector<uint32_t> ranks, const Status& error);
   void Reset(Record* record);
   PlannedEntry Plan(Record* record);
   Status LeftError(const Record& record) const;
@@ -65,6 +76,8 @@ class Coordinator {
   std::vector<Record*> by_id_;
   std::deque<const EntryDescription*> ready_;  // Descriptions inside records.
   std::deque<PlanStep> errors_;
+  FailedSteps failed_steps_;
+  std::vector<uint64_t> latest_steps_;  // That had an entry in common, by rank.
   std::vector<bool> left_;
   int left_count_ = 0;
 };

@@ -20,6 +20,10 @@ Status Follower::Announce(std::vector<Announcement> entries) {
   return Send(ReadyMessage{std::move(entries)});
 }
 
+Status Follower::Withdraw(std::vector<std::string> names) {
+  return Send(WithdrawMessage{std::move(names)});
+}
+
 Status Follower::TakeSteps(int, std::vector<PlanStep>* steps) {
   for (PlanStep& step : steps_) steps->push_back(std::move(step));
   steps_.clear();

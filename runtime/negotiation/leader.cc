@@ -19,6 +19,11 @@ Status Leader::Announce(std::vector<Announcement> entries) {
   return coordinator_.OnReady(0, entries);
 }
 
+Status Leader::Withdraw(std::vector<std::string> names) {
+  coordinator_.OnWithdraw(0, names);
+  return Status::Ok();
+}
+
 Status Leader::TakeSteps(int batches, std::vector<PlanStep>* steps) {
   PlanMessage plan;
   while (coordinator_.has_error()) plan.steps.push_back(coordinator_.NextStep());
@@ -45,6 +50,10 @@ Status Leader::OnMessage(size_t index, Message message) {
   const int rank = RankOf(index);
   if (auto* ready = std::get_if<ReadyMessage>(&message)) {
     return coordinator_.OnReady(rank, ready->entries);
+  }
+  if (auto* withdraw = std::get_if<WithdrawMessage>(&message)) {
+    coordinator_.OnWithdraw(rank, withdraw->names);
+    return Status::Ok();
   }
   if (std::holds_alternative<LeaveMessage>(message)) {
     coordinator_.OnLeave(rank);

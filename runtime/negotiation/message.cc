@@ -136,6 +136,7 @@ void Write(Writer& out, const ReadyMessage& message) {
   out.Number(static_cast<uint32_t>(message.entries.size()));
   for (const Announcement& entry : message.entries) {
     out.Number(entry.id);
+    out.Number(entry.step);
     if (entry.id != kNoId) continue;
     Write(out, entry.description);
     out.Number(static_cast<uint8_t>(entry.duplicate));
@@ -144,10 +145,11 @@ void Write(Writer& out, const ReadyMessage& message) {
 
 ReadyMessage ReadReady(Reader& in) {
   ReadyMessage message;
-  size_t count = in.Count(sizeof(uint32_t), kUnlimited);
+  size_t count = in.Count(sizeof(uint32_t) + sizeof(uint64_t), kUnlimited);
   for (size_t i = 0; i < count && in.ok(); ++i) {
     Announcement& entry = message.entries.emplace_back();
     entry.id = in.Number<uint32_t>();
+    entry.step = in.Number<uint64_t>();
     if (entry.id != kNoId) continue;
     entry.description = ReadDescription(in);
     entry.duplicate = in.Enum<uint8_t>(2) != 0;
@@ -159,7 +161,11 @@ void Write(Writer& out, const PlanMessage& message) {
   out.Number(static_cast<uint32_t>(message.steps.size()));
   for (const PlanStep& step : message.steps) {
     out.Number(static_cast<uint8_t>(step.error.code()));
-    if (!step.error.ok()) out.Text(step.error.message());
+    if (!step.error.ok()) {
+      out.Text(step.error.message());
+      out.Number(static_cast<uint32_t>(step.ranks.size()));
+      for (uint32_t rank : step.ranks) out.Number(rank);
+    }
     out.Number(static_cast<uint32_t>(step.entries.size()));
     for (const PlannedEntry& entry : step.entries) {
       out.Number(entry.id);
@@ -174,7 +180,11 @@ PlanMessage ReadPlan(Reader& in) {
   for (size_t i = 0; i < steps && in.ok(); ++i) {
     PlanStep& step = message.steps.emplace_back();
     auto code = in.Enum<StatusCode>(static_cast<int>(StatusCode::kInternal) + 1);
-    if (code != StatusCode::kOk) step.error = Status(code, in.Text(kUnlimited));
+    if (code != StatusCode::kOk) {
+      step.error = Status(code, in.Text(kUnlimited));
+      step.ranks.resize(in.Count(sizeof(uint32_t), kUnlimited));
+      for (uint32_t& rank : step.ranks) rank = in.Number<uint32_t>();
+    }
     size_t entries = in.Count(8, kUnlimited);
     for (size_t j = 0; j < entries && in.ok(); ++j) {
       PlannedEntry& entry = step.entries.emplace_back();
@@ -196,6 +206,18 @@ void Write(Writer&, const LeaveMessage&) {}
 void Write(Writer&, const GoodbyeMessage&) {}
 void Write(Writer& out, const AbortMessage& message) { out.Text(message.reason); }
 
+void Write(Writer& out, const WithdrawMessage& message) {
+  out.Number(static_cast<uint32_t>(message.names.size()));
+  for (const std::string& name : message.names) out.Text(name);
+}
+
+WithdrawMessage ReadWithdraw(Reader& in) {
+  WithdrawMessage message;
+  size_t count = in.Count(sizeof(uint32_t), kUnlimited);
+  for (size_t i = 0; i < count && in.ok(); ++i) message.names.push_back(in.Text(kMaxNameBytes));
+  return message;
+}
+
 Message ReadBody(size_t type, Reader& in) {
   switch (type) {
     case 0:
@@ -216,6 +238,8 @@ Message ReadBody(size_t type, Reader& in) {
       return GoodbyeMessage{};
     case 6:
       return AbortMessage{in.Text(kUnlimited)};
+    case 7:
+      return ReadWithdraw(in);
     default:
       in.Reject();
       return LeaveMessage{};

@@ -28,6 +28,8 @@ struct Announcement {
   // The rank handed the name in again while its first entry was still waiting. It has failed the
   // second one; this makes the other ranks' second ones fail too. Goes with a description.
   bool duplicate = false;
+  // The caller's step (a run of a function) on this rank, or 0 if it has none; see FailedSteps.
+  uint64_t step = 0;
 };
 
 // Rank → coordinator: these entries are ready here, in this order.
@@ -41,15 +43,23 @@ struct PlannedEntry {
   std::string name;  // Empty for a known id.
 };
 
-// A step of the plan: entries to run fused as one batch, or, with `error` set, to fail.
+// A step of the plan: entries to run fused as one batch, or, with `error` set, to fail on `ranks`:
+// those that have announced them. Every announcement is answered by exactly one step.
 struct PlanStep {
   std::vector<PlannedEntry> entries;
   Status error;
+  std::vector<uint32_t> ranks;  // Of an error.
 };
 
 // Coordinator → ranks: the next steps of the totally ordered plan.
 struct PlanMessage {
   std::vector<PlanStep> steps;
+};
+
+// Rank → coordinator: the callers of these announced entries have given up. Entries that are
+// planned already run all the same; others fail on every rank.
+struct WithdrawMessage {
+  std::vector<std::string> names;
 };
 
 // Follower → coordinator: its start-up is through; whether it could map the host's arena.
@@ -75,7 +85,7 @@ struct AbortMessage {
 };
 
 using Message = std::variant<ReadyMessage, PlanMessage, AttachedMessage, BeginMessage, LeaveMessage,
-                             GoodbyeMessage, AbortMessage>;
+                             GoodbyeMessage, AbortMessage, WithdrawMessage>;
 
 std::string Encode(const Message& message);
 // InvalidArgument if `bytes` are not exactly one well-formed message.

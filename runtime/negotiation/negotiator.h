@@ -25,6 +25,9 @@ class Negotiator {
   // These entries are ready on this rank. Not ok: the job has failed.
   virtual Status Announce(std::vector<Announcement> entries) = 0;
 
+  // The callers of these announced, unanswered entries of this rank have given up.
+  virtual Status Withdraw(std::vector<std::string> names) = 0;
+
   // Connection `index` is readable or was closed: takes in what has come.
   Status OnReadable(size_t index);
   // Connection `index` can take more bytes.

@@ -165,6 +165,72 @@ def check_error_before_a_late_reduction() -> None:
 
 
 @checks.needs(2)
+def check_gradients_of_different_shapes() -> None:
+    """Gradients run side by side: a late one beside a wrong one."""
+
+    @tf.custom_gradient
+    def late(x: tf.Tensor) -> tuple:
+        def wait(dy: np.ndarray) -> np.ndarray:
+            time.sleep(other(0.0, 0.5))
+            return dy
+
+        def gradient(dy: tf.Tensor) -> tf.Tensor:
+            slow = tf.numpy_function(wait, [dy], tf.float32)
+            slow.set_shape(dy.shape)
+            return slow
+
+        return tf.identity(x), gradient
+
+    good = tf.Variable(tf.ones([4]))
+    for agree in (False, True):
+        wrong = tf.Variable(tf.ones([2] if agree else other([2], [3])))
+        for order in ([good, wrong], [wrong, good]):
+
+            def compute() -> list[tf.Tensor]:
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_sum(late(good)) + tf.reduce_sum(wrong)  # noqa: B023
+                return hvd.DistributedGradientTape(tape).gradient(loss, order)  # noqa: B023
+
+            compute = tf.function(compute)
+            if agree:
+                assert all(float(tf.reduce_min(gradient)) == 1.0 for gradient in compute())
+            else:
+                assert_refused(compute, "DistributedGradientTape", "[2]", "[3]")
+
+
+@checks.needs(2)
+def check_every_rank_fails_on_its_own() -> None:
+    """Rank 0 fails while it waits for a reduction that the others, failed earlier, never begin."""
+
+    def fail(wanted: np.ndarray) -> np.float32:
+        if wanted:
+            time.sleep(other(0.5, 0.0))
+            raise ValueError("bad data")
+        return np.float32(0.0)
+
+    def late() -> np.float32:
+        time.sleep(other(0.0, 1.0))
+        return np.float32(1.0)
+
+    @tf.function(reduce_retracing=False)
+    def reduce(wanted: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        failure = tf.numpy_function(fail, [wanted], tf.float32, stateful=False)
+        x = tf.numpy_function(late, [], tf.float32, stateful=False)
+        x.set_shape([])
+        return failure, hvd.allreduce(x, op=hvd.Sum, name="begun")
+
+    for _ in range(2):
+        try:
+            reduce(tf.constant(True))
+        except tf.errors.OpError as error:
+            assert "bad data" in str(error), error
+        else:
+            raise AssertionError("no error")
+        hvd.barrier()
+        assert float(reduce(tf.constant(False))[1]) == hvd.size()
+
+
+@checks.needs(2)
 def check_same_name_twice_in_flight() -> None:
     """Two threads of rank 0 hand in one name before the other ranks do."""
     if hvd.rank() != 0:

@@ -109,6 +109,53 @@ TEST_P(EngineTest, TheSameNameTwiceFailsTheSecondOnAllRanks) {
   for (auto& reduction : thirds) EXPECT_TRUE(reduction->status().ok());
 }
 
+TEST_P(EngineTest, AnErrorEndsItsStepOnEveryRank) {
+  if (ranks() == 1) GTEST_SKIP() << "nobody to disagree with";
+  Engines engines = Start();
+  auto reduce = [&](int rank, const std::string& name, size_t elements, int step) {
+    return std::make_unique<Reduction>(engines[rank].get(), name, Floats(elements, 1.0f),
+                                       ReduceOp::kSum, 100 * (rank + 1) + step);
+  };
+  for (int step = 1; step < 20; ++step) {
+    // Only rank 0 begins "mate" before its step fails.
+    auto mate = reduce(0, "mate", 8, step);
+    std::vector<std::unique_ptr<Reduction>> bad, good;
+    for (int rank = 0; rank < ranks(); ++rank) bad.push_back(reduce(rank, "bad", rank + 1, step));
+    for (auto& reduction : bad) {
+      EXPECT_EQ(reduction->status().code(), StatusCode::kInvalidArgument);
+    }
+    EXPECT_EQ(mate->status().code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(mate->status().message().find("'bad'"), std::string::npos);
+    // The others are late with theirs, and get the same answer; then all go on.
+    for (int rank = 1; rank < ranks(); ++rank) {
+      EXPECT_EQ(reduce(rank, "mate", 8, step)->status().code(), StatusCode::kInvalidArgument);
+    }
+    for (int rank = 0; rank < ranks(); ++rank) good.push_back(reduce(rank, "mate", 8, 50 + step));
+    for (auto& reduction : good) {
+      ASSERT_TRUE(reduction->status().ok()) << reduction->status().message();
+      EXPECT_EQ(reduction->data(), Floats(8, Sum()));
+    }
+  }
+}
+
+TEST_P(EngineTest, ACancelledEntryEnds) {
+  if (ranks() == 1) GTEST_SKIP() << "it is done before it can be cancelled";
+  Engines engines = Start();
+  for (int canceller : {0, ranks() - 1}) {
+    Reduction waiting(engines[canceller].get(), "x", Floats(2, 1.0f));
+    waiting.Cancel();
+    EXPECT_EQ(waiting.status().code(), StatusCode::kPeerLost);
+    std::vector<std::unique_ptr<Reduction>> later;
+    for (auto& engine : engines) {
+      later.push_back(std::make_unique<Reduction>(engine.get(), "x", Floats(2, 1.0f)));
+    }
+    for (auto& reduction : later) {
+      ASSERT_TRUE(reduction->status().ok()) << reduction->status().message();
+      reduction->Cancel();  // Too late, so without effect.
+    }
+  }
+}
+
 TEST_P(EngineTest, ARankThatShutsDownFailsWhatWaitsForIt) {
   if (ranks() == 1) GTEST_SKIP() << "nobody waits";
   for (int leaver : {0, ranks() - 1}) {

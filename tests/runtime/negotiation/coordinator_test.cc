@@ -108,6 +108,85 @@ TEST(CoordinatorTest, ADuplicateFailsEveryRanksSecondEntry) {
   EXPECT_NE(step.error.message().find("rank 0 handed in"), std::string::npos);
 }
 
+Announcement OfStep(const std::string& name, uint64_t step, int64_t elements = 4) {
+  Announcement entry = Described(Tensor(name, elements));
+  entry.step = step;
+  return entry;
+}
+
+using Ranks = std::vector<uint32_t>;
+
+void ExpectError(Coordinator* coordinator, const std::string& name, const Ranks& ranks,
+                 const std::string& text) {
+  ASSERT_TRUE(coordinator->has_error()) << name;
+  PlanStep step = coordinator->NextStep();
+  EXPECT_EQ(Names(step), NameList{name});
+  EXPECT_EQ(step.ranks, ranks) << name;
+  EXPECT_NE(step.error.message().find(text), std::string::npos) << step.error.message();
+}
+
+TEST(CoordinatorTest, AnErrorTakesAlongWhatItsStepsHaveWaitingOrStillAnnounce) {
+  Coordinator coordinator(2, kFusionBytes);
+  ASSERT_TRUE(coordinator.OnReady(0, {OfStep("mate", 10), OfStep("bad", 10, 4)}).ok());
+  ASSERT_TRUE(coordinator.OnReady(1, {OfStep("other", 21), OfStep("bad", 20, 5)}).ok());
+  ExpectError(&coordinator, "bad", {0, 1}, "shape is");
+  ExpectError(&coordinator, "mate", {0}, "'mate' did not run, because its step failed: ");
+  // Rank 0's next step does not meet what rank 1's failed one still announces.
+  ASSERT_TRUE(coordinator.OnReady(0, {OfStep("mate", 11)}).ok());
+  ASSERT_TRUE(coordinator.OnReady(1, {OfStep("mate", 20)}).ok());
+  ExpectError(&coordinator, "mate", {1}, "tensor 'bad'");
+  EXPECT_FALSE(coordinator.has_error() || coordinator.has_batch());
+  ASSERT_TRUE(coordinator.OnReady(1, {OfStep("mate", 22)}).ok());
+  EXPECT_EQ(Names(coordinator.NextStep()), NameList{"mate"});
+  // Another step of rank 1 was not touched.
+  ASSERT_TRUE(coordinator.OnReady(0, {OfStep("other", 11)}).ok());
+  EXPECT_EQ(Names(coordinator.NextStep()), NameList{"other"});
+}
+
+TEST(CoordinatorTest, WhatIsReadyRunsThoughItsStepFails) {
+  Coordinator coordinator(2, kFusionBytes);
+  for (int rank : {0, 1}) ASSERT_TRUE(coordinator.OnReady(rank, {OfStep("good", 1)}).ok());
+  for (int rank : {0, 1}) ASSERT_TRUE(coordinator.OnReady(rank, {OfStep("bad", 1, rank)}).ok());
+  ExpectError(&coordinator, "bad", {0, 1}, "shape is");
+  EXPECT_EQ(Names(coordinator.NextStep()), NameList{"good"});
+  EXPECT_FALSE(coordinator.has_error());
+}
+
+TEST(CoordinatorTest, EntriesWithoutAStepFailAlone) {
+  Coordinator coordinator(2, kFusionBytes);
+  ASSERT_TRUE(coordinator.OnReady(0, {OfStep("mate", 0), OfStep("bad", 0, 4)}).ok());
+  ASSERT_TRUE(coordinator.OnReady(1, {OfStep("bad", 0, 5)}).ok());
+  ExpectError(&coordinator, "bad", {0, 1}, "shape is");
+  ASSERT_TRUE(coordinator.OnReady(1, {OfStep("mate", 0)}).ok());
+  EXPECT_EQ(Names(coordinator.NextStep()), NameList{"mate"});
+}
+
+TEST(CoordinatorTest, AWithdrawnEntryFailsForThoseWhoHaveIt) {
+  Coordinator coordinator(3, kFusionBytes);
+  ASSERT_TRUE(coordinator.OnReady(0, {OfStep("a", 5)}).ok());
+  ASSERT_TRUE(coordinator.OnReady(2, {OfStep("a", 7), OfStep("b", 7)}).ok());
+  coordinator.OnWithdraw(1, {"a"});  // Not this rank's.
+  coordinator.OnWithdraw(0, {"b", "unknown"});
+  EXPECT_FALSE(coordinator.has_error());
+  coordinator.OnWithdraw(2, {"a"});
+  ExpectError(&coordinator, "a", {0, 2}, "rank 2 gave it up");
+  ExpectError(&coordinator, "b", {2}, "rank 2 gave it up");
+  for (int rank : {0, 1, 2}) ASSERT_TRUE(coordinator.OnReady(rank, {OfStep("a", 50 + rank)}).ok());
+  coordinator.OnWithdraw(0, {"a"});  // Too late.
+  EXPECT_EQ(Names(coordinator.NextStep()), NameList{"a"});
+}
+
+TEST(CoordinatorTest, StepsThatHadAnEntryInCommonFailTogether) {
+  Coordinator coordinator(2, kFusionBytes);
+  ASSERT_TRUE(coordinator.OnReady(0, {OfStep("first", 5)}).ok());
+  ASSERT_TRUE(coordinator.OnReady(1, {OfStep("first", 6), OfStep("second", 6)}).ok());
+  EXPECT_EQ(Names(coordinator.NextStep()), NameList{"first"});
+  coordinator.OnWithdraw(1, {"second"});
+  ExpectError(&coordinator, "second", {1}, "rank 1 gave it up");
+  ASSERT_TRUE(coordinator.OnReady(0, {OfStep("third", 5)}).ok());
+  ExpectError(&coordinator, "third", {0}, "rank 1 gave it up");
+}
+
 TEST(CoordinatorTest, ARootThatIsNoRankFails) {
   Coordinator coordinator(2, kFusionBytes);
   EntryDescription d = Tensor("a");

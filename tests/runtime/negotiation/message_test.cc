@@ -25,17 +25,18 @@ std::vector<Message> Samples() {
   ReadyMessage ready;
   ready.entries.push_back({17, {}});
   ready.entries.push_back({kNoId, Description()});
-  ready.entries.push_back({kNoId, Description(), true});
+  ready.entries.push_back({kNoId, Description(), true, uint64_t{1} << 63});
   PlanMessage plan;
-  plan.steps.push_back({{{3, ""}, {4, "new"}}, Status::Ok()});
-  plan.steps.push_back({{{kNoId, "bad"}}, InvalidArgument("shapes differ")});
+  plan.steps.push_back({{{3, ""}, {4, "new"}}, Status::Ok(), {}});
+  plan.steps.push_back({{{kNoId, "bad"}}, InvalidArgument("shapes differ"), {0, 7}});
   return {ready,
           plan,
           AttachedMessage{true},
           BeginMessage{true, 3},
           LeaveMessage{},
           GoodbyeMessage{},
-          AbortMessage{"rank 1 is gone"}};
+          AbortMessage{"rank 1 is gone"},
+          WithdrawMessage{{"x", "y"}}};
 }
 
 TEST(MessageTest, WhatIsEncodedDecodesToTheSame) {
@@ -57,11 +58,13 @@ TEST(MessageTest, KeepsEveryField) {
   EXPECT_EQ(entries[1].description, Description());
   EXPECT_FALSE(entries[1].duplicate);
   EXPECT_TRUE(entries[2].duplicate);
+  EXPECT_EQ(entries[2].step, uint64_t{1} << 63);
   decoded = Decode(Encode(Samples()[1]));
   const auto& steps = std::get<PlanMessage>(*decoded).steps;
   EXPECT_EQ(steps[0].entries[1].name, "new");
   EXPECT_EQ(steps[1].error.code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(steps[1].error.message(), "shapes differ");
+  EXPECT_EQ(steps[1].ranks, (std::vector<uint32_t>{0, 7}));
 }
 
 TEST(MessageTest, EveryTruncationAndExtensionIsRefused) {
