@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "runtime/lane_program/lane_server.h"
 #include "runtime/lanes/arena_executor.h"
 #include "runtime/lanes/local_executor.h"
 #include "runtime/lanes/ring_executor.h"
@@ -19,9 +20,25 @@ namespace {
 constexpr uint32_t kChunkBytes = 4096;
 constexpr uint32_t kSmallBytes = 512;
 
+// A lane process's work on a thread, where the sanitizers see all of it.
+class ServerThread {
+ public:
+  ServerThread(Arena* arena, int lane, int rank, int spin_microseconds)
+      : server_(arena, lane, rank, spin_microseconds), thread_([this] { server_.Run(); }) {}
+  ~ServerThread() {
+    server_.Stop();
+    thread_.join();
+  }
+
+ private:
+  LaneServer server_;
+  std::thread thread_;
+};
+
 // All ranks' lanes over one data plane.
 struct Job {
   std::unique_ptr<Arena> arena;
+  std::vector<std::unique_ptr<ServerThread>> servers;
   std::vector<std::unique_ptr<LaneGroup>> ranks;
 };
 
@@ -34,7 +51,15 @@ Job MakeJob(ExecutorLists executors) {
   return job;
 }
 
-Job ArenaJob(int ranks, int lanes, int spin_microseconds) {
+enum class Hosts { kThreads, kServers, kProcesses, kMixed };
+
+// Rank 0 of a mixed job is hosted by a thread, rank 1 by a process, and so on.
+LaneHost HostOf(Hosts hosts, int rank) {
+  const bool thread = hosts == Hosts::kThreads || (hosts == Hosts::kMixed && rank % 2 == 0);
+  return thread ? LaneHost::kThread : LaneHost::kProcess;
+}
+
+Job ArenaJob(int ranks, int lanes, int spin_microseconds, Hosts hosts = Hosts::kThreads) {
   ArenaShape shape;
   shape.ranks = ranks;
   shape.lanes = lanes;
@@ -42,14 +67,25 @@ Job ArenaJob(int ranks, int lanes, int spin_microseconds) {
   shape.chunk_bytes = kChunkBytes;
   shape.small_bytes = kSmallBytes;
   std::unique_ptr<Arena> arena = std::move(Arena::Create(shape)).value();
-  ExecutorLists executors(ranks);
+  Job job;
   for (int rank = 0; rank < ranks; ++rank) {
+    const LaneHost host = HostOf(hosts, rank);
+    std::vector<std::unique_ptr<Executor>> executors;
+    std::vector<std::unique_ptr<LaneProcess>> processes;
     for (int lane = 0; lane < lanes; ++lane) {
-      executors[rank].push_back(
-          std::make_unique<ArenaExecutor>(arena.get(), lane, rank, spin_microseconds));
+      executors.push_back(
+          std::make_unique<ArenaExecutor>(arena.get(), lane, rank, spin_microseconds, host));
+      if (host == LaneHost::kThread) continue;
+      if (hosts == Hosts::kServers) {
+        job.servers.push_back(
+            std::make_unique<ServerThread>(arena.get(), lane, rank, spin_microseconds));
+      } else {
+        processes.push_back(StartLaneProcess(*arena, lane, rank, spin_microseconds));
+      }
     }
+    job.ranks.push_back(
+        std::move(LaneGroup::Start(std::move(executors), std::move(processes))).value());
   }
-  Job job = MakeJob(std::move(executors));
   job.arena = std::move(arena);
   return job;
 }
@@ -220,11 +256,17 @@ std::vector<Plane> Planes() {
     for (int lanes : {1, 2}) {
       std::string suffix = std::to_string(ranks) + "Ranks" + std::to_string(lanes) + "Lanes";
       planes.push_back({"Arena" + suffix, ranks, [=] { return ArenaJob(ranks, lanes, 0); }});
+      planes.push_back(
+          {"Served" + suffix, ranks, [=] { return ArenaJob(ranks, lanes, 0, Hosts::kServers); }});
+      planes.push_back({"Processes" + suffix, ranks,
+                        [=] { return ArenaJob(ranks, lanes, 0, Hosts::kProcesses); }});
       if (ranks > 1)
         planes.push_back({"Ring" + suffix, ranks, [=] { return RingJob(ranks, lanes); }});
     }
   }
   planes.push_back({"ArenaSpinning2Ranks", 2, [] { return ArenaJob(2, 1, 20); }});
+  planes.push_back({"ServedSpinning2Ranks", 2, [] { return ArenaJob(2, 1, 20, Hosts::kServers); }});
+  planes.push_back({"Mixed3Ranks", 3, [] { return ArenaJob(3, 2, 0, Hosts::kMixed); }});
   return planes;
 }
 
