@@ -89,6 +89,10 @@ bool ArenaExecutor::TryReduce() {
                                 });
     };
     if (!port_.TryReduceSlice(chunk.batch->reduce(), number, chunk.bytes, own_pieces)) return false;
+  } else if (!port_.AllCopiedIn(number)) {
+    // The process waits for it too, and copy out for the process. Seen here as well, it orders the
+    // ranks' bytes also for ThreadSanitizer, which does not see through another process.
+    return false;
   }
   ++next_reduce_;
   return true;
