@@ -1,12 +1,15 @@
 // One suite for all data planes: shared arena, TCP ring, and a single rank.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
+#include <thread>
 
 #include "runtime/lane_program/lane_server.h"
 #include "runtime/lanes/arena_executor.h"
@@ -248,6 +251,82 @@ TEST_P(ExecutorsTest, AbortEndsBatchesThatWaitForAPeer) {
                                  {SegmentOf(input, &output)});
   job.ranks[0]->Run(later.batch);
   EXPECT_EQ(later.done.get().code(), StatusCode::kPeerLost);
+}
+
+// Sums that round, so that the order of the ranks shows in the bits.
+std::vector<std::vector<float>> RoundedAverages(Hosts hosts) {
+  constexpr int kRanks = 3;
+  Job job = ArenaJob(kRanks, 2, 0, hosts);
+  ReduceSpec average = SumOf(DataType::kFloat32);
+  average.op = ReduceOp::kAverage;
+  average.prescale = 1.0 / 3;
+  average.postscale = 0.7;
+  average.divisor = kRanks;
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  std::vector<std::vector<float>> data(kRanks, std::vector<float>(500003));
+  std::vector<PendingBatch> batches;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    for (float& value : data[rank]) value = normal(random);
+    batches.push_back(
+        MakeBatch(CollectiveKind::kAllreduce, average, 0, {SegmentOf(data[rank], &data[rank])}));
+    job.ranks[rank]->Run(batches[rank].batch);
+  }
+  for (auto& batch : batches) EXPECT_TRUE(batch.done.get().ok());
+  return data;
+}
+
+TEST(LaneHostTest, ThreadsAndProcessesGiveTheSameBits) {
+  const auto expected = RoundedAverages(Hosts::kThreads);
+  EXPECT_EQ(expected[0], expected[2]);
+  EXPECT_EQ(RoundedAverages(Hosts::kProcesses), expected);
+  EXPECT_EQ(RoundedAverages(Hosts::kMixed), expected);
+}
+
+// Twenty times round the slots with what needs no process; then with what does.
+TEST(LaneHostTest, SmallChunksDoNotNeedTheProcess) {
+  ArenaShape shape;
+  shape.slots = 3;
+  shape.chunk_bytes = kChunkBytes;
+  shape.small_bytes = kSmallBytes;
+  std::unique_ptr<Arena> arena = std::move(Arena::Create(shape)).value();
+  std::vector<std::unique_ptr<Executor>> executors;
+  executors.push_back(std::make_unique<ArenaExecutor>(arena.get(), 0, 0, 0, LaneHost::kProcess));
+  std::unique_ptr<LaneGroup> lane = std::move(LaneGroup::Start(std::move(executors))).value();
+  std::vector<float> small = Values(0, kSmallBytes / sizeof(float)), large = Values(0, 50000);
+  auto reduce = [&](std::vector<float>* data) {
+    PendingBatch batch = MakeBatch(CollectiveKind::kAllreduce, SumOf(DataType::kFloat32), 0,
+                                   {SegmentOf(*data, data)});
+    lane->Run(batch.batch);
+    return std::move(batch.done);
+  };
+  for (int i = 0; i < 60; ++i) ASSERT_TRUE(reduce(&small).get().ok());
+  std::future<Status> waiting = reduce(&large);
+  ServerThread late(arena.get(), 0, 0, 0);
+  EXPECT_TRUE(waiting.get().ok());
+  EXPECT_EQ(large, Values(0, 50000));
+}
+
+TEST(LaneHostTest, AProcessMayLagBehind) {
+  constexpr int kRanks = 2, kBatches = 20;
+  Job job = ArenaJob(kRanks, 1, 0, Hosts::kProcesses);
+  const pid_t pid = job.ranks[1]->processes()[0]->pid();
+  std::vector<std::vector<float>> data[kRanks];
+  std::vector<PendingBatch> batches;
+  ASSERT_EQ(kill(pid, SIGSTOP), 0);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    for (int i = 0; i < kBatches; ++i) data[rank].push_back(Values(rank, i % 2 ? 100 : 3000, i));
+    for (auto& tensor : data[rank]) {
+      batches.push_back(MakeBatch(CollectiveKind::kAllreduce, SumOf(DataType::kFloat32), 0,
+                                  {SegmentOf(tensor, &tensor)}));
+      job.ranks[rank]->Run(batches.back().batch);
+    }
+  }
+  ASSERT_EQ(kill(pid, SIGCONT), 0);
+  for (auto& batch : batches) EXPECT_TRUE(batch.done.get().ok());
+  for (int i = 0; i < kBatches; ++i) {
+    EXPECT_EQ(data[1][i], SumOfValues(kRanks, i % 2 ? 100 : 3000, i)) << i;
+  }
 }
 
 std::vector<Plane> Planes() {
