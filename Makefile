@@ -23,7 +23,7 @@ endif
 # Folders are listed too: their time changes when a file goes.
 SOURCES := $(shell find setup.py pyproject.toml .bazelrc WORKSPACE BUILD \
   third_party runtime ops kernels tf_fasthvd \
-  -not -path '*/__pycache__*' -not -path '*/.*.sw?' -not -name _build_info.py -not -name '*.so')
+  -not -path '*/__pycache__*' -not -path '*/.*.sw?' -not -name _build_info.py -not -name fasthvd_lane -not -name '*.so')
 CC_SOURCES = $(shell find runtime ops kernels tests -name '*.h' -o -name '*.cc' -o -name '*.inc')
 PY_SOURCES := .
 

@@ -22,11 +22,14 @@ except ImportError:  # Before setuptools 70 the package wheel has it.
 _ROOT = Path(__file__).resolve().parent
 
 # What Bazel makes, and the folder of bazel-bin where it leaves it. All go into the package.
-_NATIVE = {"//:libtf_fasthvd_ops.so": "libtf_fasthvd_ops.so"}
+_NATIVE = {
+    "//:libtf_fasthvd_ops.so": "libtf_fasthvd_ops.so",
+    "//runtime/lane_program:fasthvd_lane": "runtime/lane_program/fasthvd_lane",
+}
 
 
 class BuildWithBazel(build_py):
-    """Adds the op library, and a note of what it was built for, to the package."""
+    """Adds the native parts, and a note of what they were built for, to the package."""
 
     def run(self) -> None:
         """Builds the native parts, then the package around them."""

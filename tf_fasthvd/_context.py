@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import os
 import threading
 from collections.abc import Sequence
 from typing import Any
 
 from tf_fasthvd import _interfaces, _rendezvous, _topology
 from tf_fasthvd._errors import NOT_INITIALIZED, HorovodInternalError
-from tf_fasthvd._loader import load
+from tf_fasthvd._loader import LANE_PROGRAM_PATH, load
 from tf_fasthvd._topology import Topology
 
 _ENDPOINT_BYTES = 1 << 16
@@ -89,7 +90,11 @@ def _listen(host: str, addresses: Sequence[str]) -> str:
     endpoint = ctypes.create_string_buffer(_ENDPOINT_BYTES)
     _check(
         load().c.fasthvd_listen(
-            host.encode(), ",".join(addresses).encode(), endpoint, _ENDPOINT_BYTES
+            host.encode(),
+            ",".join(addresses).encode(),
+            os.fsencode(LANE_PROGRAM_PATH),
+            endpoint,
+            _ENDPOINT_BYTES,
         )
     )
     return endpoint.value.decode()

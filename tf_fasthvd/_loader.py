@@ -8,7 +8,9 @@ import os
 from dataclasses import dataclass
 from types import ModuleType
 
-LIBRARY_PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libtf_fasthvd_ops.so")
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+LIBRARY_PATH = os.path.join(_PACKAGE, "libtf_fasthvd_ops.so")
+LANE_PROGRAM_PATH = os.path.join(_PACKAGE, "fasthvd_lane")
 REBUILD = (
     "rebuild it, in its sources, with "
     "`pip install --no-build-isolation --force-reinstall --no-deps .`"
@@ -72,7 +74,7 @@ def _declare(c: ctypes.CDLL) -> ctypes.CDLL:
     signatures = {
         "fasthvd_listen": (
             ctypes.c_int,
-            [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64],
+            [*[ctypes.c_char_p] * 4, ctypes.c_int64],
         ),
         "fasthvd_start": (
             ctypes.c_int,

@@ -1,5 +1,7 @@
 #include "runtime/base/config.h"
 
+#include <sched.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -61,6 +63,50 @@ Status ReadLogLevel(LogLevel* level) {
                          " is not one of debug, info, warning, error; correct or unset it");
 }
 
+Status ReadLaneHost(LaneHost* host) {
+  const char* name = nullptr;
+  const char* text = FirstSet({"FASTHVD_LANE_HOST"}, &name);
+  if (text == nullptr) return Status::Ok();
+  const bool process = std::strcmp(text, "process") == 0;
+  if (!process && std::strcmp(text, "thread") != 0) {
+    return InvalidArgument(std::string(name) + "=" + text +
+                           " is neither thread nor process; correct or unset it");
+  }
+  *host = process ? LaneHost::kProcess : LaneHost::kThread;
+  return Status::Ok();
+}
+
+// Reads one CPU's number at *text, and moves *text past it; -1 if there is none.
+int TakeCpu(const char** text) {
+  if (**text < '0' || **text > '9') return -1;
+  char* end = nullptr;
+  long cpu = std::strtol(*text, &end, 10);
+  *text = end;
+  return cpu < CPU_SETSIZE ? static_cast<int>(cpu) : -1;
+}
+
+// Numbers and ranges, as taskset takes them: "0,2-3".
+Status ReadLaneCpus(std::vector<int>* cpus) {
+  const char* name = nullptr;
+  const char* text = FirstSet({"FASTHVD_LANE_CPUS"}, &name);
+  if (text == nullptr) return Status::Ok();
+  const char* rest = text;
+  while (true) {
+    int first = TakeCpu(&rest);
+    int last = first;
+    if (*rest == '-') last = TakeCpu(&++rest);
+    const bool ends = *rest == '\0';
+    if (first < 0 || last < first || (!ends && *rest != ',')) {
+      return InvalidArgument(std::string(name) + "=" + text +
+                             " is not a list of CPU numbers below " + std::to_string(CPU_SETSIZE) +
+                             " such as 0,2-3; correct or unset it");
+    }
+    for (int cpu = first; cpu <= last; ++cpu) cpus->push_back(cpu);
+    if (ends) return Status::Ok();
+    ++rest;
+  }
+}
+
 }  // namespace
 
 Result<Config> ConfigFromEnvironment() {
@@ -75,6 +121,8 @@ Result<Config> ConfigFromEnvironment() {
   FASTHVD_RETURN_IF_ERROR(
       ReadInteger({"FASTHVD_SPIN_MICROSECONDS"}, -1, 1000, &config.spin_microseconds));
   FASTHVD_RETURN_IF_ERROR(ReadInteger({"FASTHVD_SHARED_MEMORY"}, 0, 1, &config.shared_memory));
+  FASTHVD_RETURN_IF_ERROR(ReadLaneHost(&config.lane_host));
+  FASTHVD_RETURN_IF_ERROR(ReadLaneCpus(&config.lane_cpus));
   long long seconds = config.start_timeout.count() / 1000;
   FASTHVD_RETURN_IF_ERROR(
       ReadInteger({"FASTHVD_START_TIMEOUT", "HOROVOD_GLOO_TIMEOUT_SECONDS"}, 1, 86400, &seconds));

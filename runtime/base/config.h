@@ -4,11 +4,16 @@
 
 #include <chrono>
 #include <cstddef>
+#include <string>
+#include <vector>
 
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
 namespace fasthvd {
+
+// What does the reduce stage of a lane.
+enum class LaneHost { kThread, kProcess };
 
 struct Config {
   // FASTHVD_LANES: lanes per rank; 0 picks by cores and ranks of the host.
@@ -26,6 +31,13 @@ struct Config {
   int spin_microseconds = -1;
   // FASTHVD_SHARED_MEMORY=0 makes ranks of one host use TCP.
   bool shared_memory = true;
+  // FASTHVD_LANE_HOST: "process" has the lanes reduce in processes of their own, where the ranks
+  // share memory.
+  LaneHost lane_host = LaneHost::kThread;
+  // FASTHVD_LANE_CPUS: lane process i is pinned to lane_cpus[i % n]; empty pins none.
+  std::vector<int> lane_cpus;
+  // The lane program's path; not from the environment.
+  std::string lane_program;
   // FASTHVD_START_TIMEOUT (HOROVOD_GLOO_TIMEOUT_SECONDS): for all ranks to meet, seconds.
   std::chrono::milliseconds start_timeout{30000};
   // FASTHVD_LOG_LEVEL (HOROVOD_LOG_LEVEL): debug, info, warning or error.

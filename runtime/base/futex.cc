@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <climits>
 
 namespace fasthvd {
@@ -17,6 +18,18 @@ void FutexWait(std::atomic<uint32_t>* word, uint32_t expected) {
 
 void FutexWakeAll(std::atomic<uint32_t>* word) {
   syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool SpinWhile(const std::atomic<uint32_t>& word, uint32_t value, int microseconds) {
+  if (microseconds <= 0) return false;
+  auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(microseconds);
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (word.load(std::memory_order_acquire) != value) return true;
+      CpuRelax();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
 }
 
 }  // namespace fasthvd

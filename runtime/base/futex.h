@@ -13,6 +13,9 @@ void FutexWait(std::atomic<uint32_t>* word, uint32_t expected);
 // Wakes every waiter of `word`, in all processes.
 void FutexWakeAll(std::atomic<uint32_t>* word);
 
+// Polls *word for at most that long, as long as it is `value`. Whether it has another value then.
+bool SpinWhile(const std::atomic<uint32_t>& word, uint32_t value, int microseconds);
+
 // Tells the core that this is a spin loop.
 inline void CpuRelax() {
 #if defined(__x86_64__)

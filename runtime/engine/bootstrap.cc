@@ -34,9 +34,9 @@ int ChooseLanes(const Config& config, int ranks_on_host) {
   return std::clamp(UsableCores() / (2 * ranks_on_host), 1, kMaxAutoLanes);
 }
 
-int ChooseSpin(const Config& config, int lanes_on_host) {
+int ChooseSpin(const Config& config, int workers_on_host) {
   if (config.spin_microseconds >= 0) return config.spin_microseconds;
-  return UsableCores() >= lanes_on_host ? kAutoSpinMicroseconds : 0;
+  return UsableCores() >= workers_on_host ? kAutoSpinMicroseconds : 0;
 }
 
 // Start-up messages are framed as FrameConnection does it, but waited for.
@@ -180,13 +180,14 @@ Result<std::unique_ptr<Executor>> ConnectRingLane(const Place& place, int lane, 
 
 Result<std::vector<std::unique_ptr<Executor>>> MakeExecutors(const Config& config,
                                                              const Place& place, Arena* arena,
-                                                             int lanes, Acceptor* acceptor,
+                                                             int lanes, int spin,
+                                                             Acceptor* acceptor,
                                                              Deadline deadline) {
   std::vector<std::unique_ptr<Executor>> executors;
-  const int spin = ChooseSpin(config, lanes * place.ranks_on_host());
   for (int lane = 0; lane < lanes; ++lane) {
     if (arena != nullptr) {
-      executors.push_back(std::make_unique<ArenaExecutor>(arena, lane, place.rank, spin));
+      executors.push_back(
+          std::make_unique<ArenaExecutor>(arena, lane, place.rank, spin, config.lane_host));
       continue;
     }
     Result<std::unique_ptr<Executor>> executor = ConnectRingLane(place, lane, acceptor, deadline);
@@ -194,6 +195,38 @@ Result<std::vector<std::unique_ptr<Executor>>> MakeExecutors(const Config& confi
     executors.push_back(std::move(executor).value());
   }
   return executors;
+}
+
+Result<std::vector<std::unique_ptr<LaneProcess>>> StartProcesses(const Config& config,
+                                                                 const Place& place,
+                                                                 const Arena& arena, int lanes,
+                                                                 int spin, Deadline deadline) {
+  std::vector<std::unique_ptr<LaneProcess>> processes;
+  for (int lane = 0; lane < lanes; ++lane) {
+    LaneSetup setup;
+    setup.rank = place.rank;
+    setup.lane = lane;
+    setup.spin_microseconds = spin;
+    const std::vector<int>& cpus = config.lane_cpus;
+    if (!cpus.empty()) setup.cpu = cpus[lane % cpus.size()];
+    auto process = LaneProcess::Start(config.lane_program, setup, arena.fd(), deadline);
+    if (!process.ok()) return process.status();
+    processes.push_back(std::move(process).value());
+  }
+  return processes;
+}
+
+// Without an arena a process could do nothing for its lane.
+bool UsesProcesses(const Config& config, const Place& place, const Arena* arena) {
+  if (config.lane_host == LaneHost::kThread) return false;
+  if (arena != nullptr) return true;
+  if (place.rank == 0) {
+    Log(LogLevel::kWarning, place.rank,
+        std::string("FASTHVD_LANE_HOST=process has no effect in a job ") +
+            (place.size() == 1 ? "of one rank" : "whose ranks do not all share memory") +
+            ": its lanes run as threads");
+  }
+  return false;
 }
 
 }  // namespace
@@ -212,6 +245,7 @@ Result<Links> Bootstrap(const Config& config, const Place& place, Acceptor* acce
                         Deadline deadline) {
   Links links;
   if (place.size() == 1) {
+    UsesProcesses(config, place, nullptr);
     links.executors.push_back(std::make_unique<LocalExecutor>());
     return links;
   }
@@ -236,9 +270,17 @@ Result<Links> Bootstrap(const Config& config, const Place& place, Acceptor* acce
     agreement = std::move(answered).value();
     links.control.push_back(std::make_unique<FrameConnection>(std::move(leader).value()));
   }
-  Result<std::vector<std::unique_ptr<Executor>>> executors =
-      MakeExecutors(config, place, agreement.arena.get(), agreement.lanes, acceptor, deadline);
+  const bool processes = UsesProcesses(config, place, agreement.arena.get());
+  const int workers = agreement.lanes * place.ranks_on_host() * (processes ? 2 : 1);
+  const int spin = ChooseSpin(config, workers);
+  Result<std::vector<std::unique_ptr<Executor>>> executors = MakeExecutors(
+      config, place, agreement.arena.get(), agreement.lanes, spin, acceptor, deadline);
   if (!executors.ok()) return executors.status();
+  if (processes) {
+    auto started = StartProcesses(config, place, *agreement.arena, agreement.lanes, spin, deadline);
+    if (!started.ok()) return started.status();
+    links.processes = std::move(started).value();
+  }
   links.arena = std::move(agreement.arena);
   links.executors = std::move(executors).value();
   return links;

@@ -13,6 +13,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/lanes/arena.h"
 #include "runtime/lanes/executor.h"
+#include "runtime/lanes/lane_process.h"
 #include "runtime/transport/acceptor.h"
 #include "runtime/transport/endpoint.h"
 #include "runtime/transport/frame_connection.h"
@@ -36,7 +37,8 @@ struct Links {
   // Rank 0: to rank i + 1. Others: one, to rank 0.
   std::vector<std::unique_ptr<FrameConnection>> control;
   std::unique_ptr<Arena> arena;  // Null if the lanes use TCP or there is one rank.
-  std::vector<std::unique_ptr<Executor>> executors;  // One a lane.
+  std::vector<std::unique_ptr<Executor>> executors;     // One a lane.
+  std::vector<std::unique_ptr<LaneProcess>> processes;  // One a lane, or none.
 };
 
 // Connects this rank with all others until `deadline`. DeadlineExceeded names the ranks missing.

@@ -61,7 +61,8 @@ Result<Key> ParseKey(std::string_view hex) {
   return key;
 }
 
-Status Listen(const char* hostname, const char* addresses, char* endpoint, int64_t capacity) {
+Status Listen(const char* hostname, const char* addresses, const char* lane_program, char* endpoint,
+              int64_t capacity) {
   Context& context = GlobalContext();
   if (context.listening != nullptr || CurrentEngine() != nullptr) {
     return FailedPrecondition("tf_fasthvd is initialised already; call shutdown() first");
@@ -69,6 +70,7 @@ Status Listen(const char* hostname, const char* addresses, char* endpoint, int64
   Result<Config> config = ConfigFromEnvironment();
   if (!config.ok()) return config.status();
   SetLogLevel(config->log_level);
+  config->lane_program = lane_program;
   Result<std::unique_ptr<Engine>> engine = Engine::Listen(*config, hostname, Split(addresses, ','));
   if (!engine.ok()) return engine.status();
   std::string line = (*engine)->endpoint().ToString();
@@ -118,9 +120,10 @@ using fasthvd::CurrentEngine;
 using fasthvd::GlobalContext;
 using fasthvd::Report;
 
-int fasthvd_listen(const char* hostname, const char* addresses, char* endpoint, int64_t capacity) {
+int fasthvd_listen(const char* hostname, const char* addresses, const char* lane_program,
+                   char* endpoint, int64_t capacity) {
   std::lock_guard<std::mutex> lock(GlobalContext().calls);
-  return Report(fasthvd::Listen(hostname, addresses, endpoint, capacity));
+  return Report(fasthvd::Listen(hostname, addresses, lane_program, endpoint, capacity));
 }
 
 int fasthvd_start(int rank, int size, const char* endpoints, const char* key_hex) {

@@ -14,9 +14,10 @@ extern "C" {
 #endif
 
 /* Opens this rank's sockets on `addresses` (numeric, separated by commas; may be empty when all
- * ranks are on one host) and writes the line to publish to `endpoint`, at most `capacity` bytes. */
-FASTHVD_EXPORT int fasthvd_listen(const char* hostname, const char* addresses, char* endpoint,
-                                  int64_t capacity);
+ * ranks are on one host) and writes the line to publish to `endpoint`, at most `capacity` bytes.
+ * `lane_program` is the path of fasthvd_lane, for FASTHVD_LANE_HOST=process. */
+FASTHVD_EXPORT int fasthvd_listen(const char* hostname, const char* addresses,
+                                  const char* lane_program, char* endpoint, int64_t capacity);
 
 /* Connects with all ranks: `endpoints` has their lines in rank order, separated by newlines;
  * `key_hex` is the job's secret, 64 hexadecimal digits. Blocks until all are there. */

@@ -10,6 +10,9 @@ namespace fasthvd {
 
 Result<std::unique_ptr<Engine>> Engine::Listen(const Config& config, const std::string& hostname,
                                                const std::vector<std::string>& addresses) {
+  if (config.lane_host == LaneHost::kProcess) {
+    FASTHVD_RETURN_IF_ERROR(CheckLaneProgram(config.lane_program));
+  }
   Result<std::unique_ptr<Acceptor>> acceptor = Acceptor::Listen(addresses);
   if (!acceptor.ok()) return acceptor.status();
   Endpoint endpoint = (*acceptor)->endpoint();
@@ -40,7 +43,8 @@ Status Engine::Start(int rank, std::vector<Endpoint> endpoints, const Key& key) 
   } else {
     negotiator = std::make_unique<Follower>(std::move(links->control.front()));
   }
-  Result<std::unique_ptr<LaneGroup>> group = LaneGroup::Start(std::move(links->executors));
+  Result<std::unique_ptr<LaneGroup>> group =
+      LaneGroup::Start(std::move(links->executors), std::move(links->processes));
   if (!group.ok()) return group.status();
   // One batch a lane in progress and one more, so that no lane waits for the negotiation.
   Result<std::unique_ptr<Scheduler>> scheduler = Scheduler::Start(

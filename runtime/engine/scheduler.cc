@@ -134,6 +134,9 @@ void Scheduler::WaitForEvents(std::unique_lock<std::mutex>* turn) {
       waits.push_back({connection->fd(), events, 0});
     }
   }
+  for (const auto& process : lanes_->processes()) {
+    waits.push_back({process->ended_fd(), POLLIN, 0});
+  }
   int timeout = drain_deadline_ ? drain_deadline_->millis_left() : -1;
   turn->unlock();
   poll(waits.data(), waits.size(), timeout);  // An interruption is a pass without events.
@@ -149,6 +152,11 @@ void Scheduler::WaitForEvents(std::unique_lock<std::mutex>* turn) {
     if (events & POLLOUT) status = negotiator_->OnWritable(i);
     if (status.ok() && (events & ~POLLOUT)) status = negotiator_->OnReadable(i);
     if (!status.ok()) return Fail(status);
+  }
+  for (size_t i = 0; i < lanes_->processes().size(); ++i) {
+    if (waits[i + 1 + connections.size()].revents != 0) {
+      return Fail(lanes_->processes()[i]->WhyEnded());
+    }
   }
 }
 

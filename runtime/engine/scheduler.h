@@ -2,14 +2,14 @@
 //
 // Threads. Submit() and Shutdown() may be called from any thread. Lanes call back into OnBatchDone.
 // The negotiation's state belongs to whoever has the turn. That is the scheduler's own thread,
-// which gives it away only while it sleeps in poll() on a doorbell (an eventfd) and the
-// negotiation's connections. A submitting thread that finds the turn free and nothing waiting takes
-// it to announce its entry right away: this spares a change of threads where latency counts, and
-// under load the scheduler's thread announces what has accumulated in one go. Neither ever touches
-// tensor bytes or waits for a lane or a peer, and entries are completed only after the turn was
-// given back, because completions may submit. Life: running → leaving (Shutdown asked for, the
-// leader not yet told) → draining (planned batches are finishing) → stopped; or, from anywhere,
-// failed and stopped.
+// which gives it away only while it sleeps in poll() on a doorbell (an eventfd), the negotiation's
+// connections and the ends of lane processes. A submitting thread that finds the turn free and
+// nothing waiting takes it to announce its entry right away: this spares a change of threads where
+// latency counts, and under load the scheduler's thread announces what has accumulated in one go.
+// Neither ever touches tensor bytes or waits for a lane or a peer, and entries are completed only
+// after the turn was given back, because completions may submit. Life: running → leaving (Shutdown
+// asked for, the leader not yet told) → draining (planned batches are finishing) → stopped; or,
+// from anywhere, failed and stopped.
 #ifndef FASTHVD_RUNTIME_ENGINE_SCHEDULER_H_
 #define FASTHVD_RUNTIME_ENGINE_SCHEDULER_H_
 

@@ -20,7 +20,7 @@ struct Arena::Header {
 
 namespace {
 
-constexpr uint64_t kMagic = 0x31616e6572614846;  // "FHarena1"
+constexpr uint64_t kMagic = 0x32616e6572614846;  // "FHarena2"
 constexpr size_t kPage = 4096;
 constexpr size_t kHeaderBytes = 128;
 
@@ -30,9 +30,17 @@ size_t LaneBytes(const ArenaShape& shape) {
   return sizeof(ArenaLane) + (shape.slots - 1) * sizeof(ArenaSlot);
 }
 
-// Where the chunks start.
+size_t OrdersBytes(const ArenaShape& shape) {
+  return sizeof(ArenaOrders) + (shape.slots - 1) * sizeof(ChunkDescriptor);
+}
+
+// Where the orders start, and where the chunks do.
+size_t OrdersOffset(const ArenaShape& shape) {
+  return kHeaderBytes + shape.lanes * LaneBytes(shape);
+}
 size_t ControlBytes(const ArenaShape& shape) {
-  return RoundUp(kHeaderBytes + shape.lanes * LaneBytes(shape), kPage);
+  size_t orders = size_t{shape.lanes} * shape.ranks * OrdersBytes(shape);
+  return RoundUp(OrdersOffset(shape) + orders, kPage);
 }
 
 size_t TotalBytes(const ArenaShape& shape) {
@@ -97,6 +105,11 @@ Arena::~Arena() { munmap(base_, bytes_); }
 
 ArenaLane* Arena::lane(uint32_t lane) const {
   return reinterpret_cast<ArenaLane*>(base_ + kHeaderBytes + lane * LaneBytes(shape_));
+}
+
+ArenaOrders* Arena::orders(uint32_t lane, uint32_t rank) const {
+  size_t index = size_t{lane} * shape_.ranks + rank;
+  return reinterpret_cast<ArenaOrders*>(base_ + OrdersOffset(shape_) + index * OrdersBytes(shape_));
 }
 
 char* Arena::chunk(uint32_t lane, uint32_t slot, uint32_t rank) const {

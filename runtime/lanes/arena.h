@@ -1,6 +1,7 @@
 // The shared memory through which the ranks of one host move and reduce chunks.
 //
-// Layout: a header; for each lane its synchronisation words; for each lane, slot and rank a chunk.
+// Layout: a header; for each lane its synchronisation words; for each lane and rank its orders; for
+// each lane, slot and rank a chunk.
 //
 // Protocol of a lane. All ranks push the same numbered chunks 0, 1, 2, … through; chunk c uses slot
 // c % slots. Three counters per slot only ever grow, by one per rank and use, so use u of a slot
@@ -13,6 +14,13 @@
 // Orders: an arrival is a release-increment and a check is an acquire-load of the counter, so bytes
 // written before the arrival are seen after the check. `epoch` and `sleepers` are sequentially
 // consistent: either the waker sees the sleeper, or the sleeper sees the new epoch.
+//
+// Orders. Where a rank's lane process does the reduce stage, the rank's thread writes a descriptor
+// of each chunk that has this stage into the rank's orders before it arrives at copied_in. `ring`
+// needs no more places than there are slots: the thread writes the order after next `slots` only
+// when it has seen `reduced` complete for this one, hence after the process has arrived there and
+// read it. Chunks without the stage are never told, so the process may be any number of those
+// behind.
 #ifndef FASTHVD_RUNTIME_LANES_ARENA_H_
 #define FASTHVD_RUNTIME_LANES_ARENA_H_
 
@@ -23,6 +31,7 @@
 
 #include "runtime/base/owned_fd.h"
 #include "runtime/base/status.h"
+#include "runtime/collectives/reduce_spec.h"
 
 namespace fasthvd {
 
@@ -52,6 +61,21 @@ struct ArenaLane {
   ArenaSlot slots[1];  // ArenaShape::slots of them.
 };
 
+// What a lane process must know of a chunk to reduce its rank's slice.
+struct alignas(64) ChunkDescriptor {
+  uint64_t number;  // In the lane's stream of chunks.
+  uint64_t bytes;
+  ReduceSpec reduce;
+};
+
+// From one rank's thread to its lane process. Zero-initialised memory is a valid start.
+struct ArenaOrders {
+  alignas(64) std::atomic<uint32_t> posted;  // How many so far; order i is in ring[i % slots].
+  std::atomic<uint32_t> bell;                // Bumped when there is something to look at.
+  std::atomic<uint32_t> sleeping;            // 1 while the process may sleep on the bell.
+  ChunkDescriptor ring[1];                   // ArenaShape::slots of them.
+};
+
 // A mapping of the arena. Thread-safe after creation; the executors share out the memory by the
 // protocol above. The memory goes when the last mapping and descriptor of it are gone.
 class Arena {
@@ -73,6 +97,7 @@ class Arena {
 
   ArenaLane* lane(uint32_t lane) const;
   ArenaSlot* slot(uint32_t lane, uint32_t slot) const { return &this->lane(lane)->slots[slot]; }
+  ArenaOrders* orders(uint32_t lane, uint32_t rank) const;
   char* chunk(uint32_t lane, uint32_t slot, uint32_t rank) const;
 
   // Wakes whoever sleeps on a lane's epoch, on every rank, to look around.

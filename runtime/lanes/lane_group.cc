@@ -8,8 +8,10 @@
 namespace fasthvd {
 
 Result<std::unique_ptr<LaneGroup>> LaneGroup::Start(
-    std::vector<std::unique_ptr<Executor>> executors) {
+    std::vector<std::unique_ptr<Executor>> executors,
+    std::vector<std::unique_ptr<LaneProcess>> processes) {
   std::unique_ptr<LaneGroup> group(new LaneGroup);
+  group->processes_ = std::move(processes);
   for (std::unique_ptr<Executor>& executor : executors) {
     auto lane = std::make_unique<Lane>();
     lane->executor = std::move(executor);

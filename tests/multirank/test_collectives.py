@@ -7,8 +7,19 @@ from jobs import Job
 _SMALL_FUSION = ("FASTHVD_FUSION_THRESHOLD", str(1 << 20))
 _NO_SHARED_MEMORY = ("FASTHVD_SHARED_MEMORY", "0")
 
+_PROCESSES = ("FASTHVD_LANE_HOST", "process")
+
 JOBS = [
     *(Job("collectives.py", n, environment=(_SMALL_FUSION,)) for n in (1, 2, 3, 4)),
+    *(
+        Job(
+            "collectives.py",
+            n,
+            environment=(_SMALL_FUSION, _PROCESSES),
+            label=f"{n}ranks-processes",
+        )
+        for n in (2, 3, 4)
+    ),
     Job(
         "collectives.py",
         3,

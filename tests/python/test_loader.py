@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -23,6 +24,30 @@ def test_missing_library(monkeypatch):
     monkeypatch.setattr(_loader, "LIBRARY_PATH", "/nowhere/lib.so")
     with pytest.raises(ImportError, match=r"missing \(/nowhere/lib.so\); rebuild"):
         _loader.load.__wrapped__()
+
+
+def test_missing_lane_program(tmp_path):
+    code = """
+import pytest
+from tf_fasthvd import _context
+_context.LANE_PROGRAM_PATH = "/nowhere/fasthvd_lane"
+with pytest.raises(RuntimeError, match="'/nowhere/fasthvd_lane' cannot be started .*install"):
+    _context.init()
+"""
+    environment = {**os.environ, "FASTHVD_LANE_HOST": "process"}
+    job = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,  # Here the sources would be found first.
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert job.returncode == 0, job.stderr
+
+
+def test_the_lane_program_is_installed():
+    assert os.access(_loader.LANE_PROGRAM_PATH, os.X_OK)
 
 
 def test_every_op_has_its_wrapper():

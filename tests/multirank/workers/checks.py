@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import tf_fasthvd as hvd
@@ -17,6 +19,19 @@ def note(name: str, value: Any, rank: int | None = None) -> None:
     rank = hvd.rank() if rank is None else rank
     with open(f"{os.environ['FASTHVD_TEST_NOTES']}/{rank}.jsonl", "a") as file:
         file.write(json.dumps([name, value]) + "\n")
+
+
+def lane_processes() -> list[int]:
+    """The lane processes of this rank, lane 0 first."""
+    found = []
+    for path in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if path.name.isdigit():
+                parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+                title = (path / "cmdline").read_bytes().rstrip(b"\0").decode()
+                if parent == os.getpid() and title.startswith("fasthvd-lane"):
+                    found.append((title, int(path.name)))
+    return [pid for _, pid in sorted(found)]
 
 
 def needs(ranks: int) -> Callable[[Callable[[], None]], Callable[[], None]]:

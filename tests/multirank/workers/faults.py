@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import threading
@@ -116,6 +117,76 @@ def missing() -> None:
         raise
 
 
+def lane_killed() -> None:
+    """The lane process of rank 1 is killed in the middle of an allreduce."""
+    hvd.init()
+    hvd.allreduce(1.0)
+    if hvd.rank() == 1:
+        (pid,) = checks.lane_processes()
+
+        def kill() -> None:
+            time.sleep(0.5)
+            checks.note("killed at", time.time())
+            os.kill(pid, signal.SIGKILL)
+
+        threading.Thread(target=kill).start()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    allreduce_until_error()
+
+
+def lane_killed_while_idle() -> None:
+    """The same, but nothing is under way; only rank 0 waits for something."""
+    hvd.init()
+    hvd.barrier()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if hvd.rank() == 1:
+        (pid,) = checks.lane_processes()
+        ended = os.pidfd_open(pid)
+        checks.note("killed at", time.time())
+        os.kill(pid, signal.SIGKILL)
+        select.select([ended], [], [])
+    allreduce_until_error()
+
+
+def orphans_lanes() -> None:
+    """All ranks are killed, in the worst case for their lane processes.
+
+    The thread that called init() has ended long ago, and a process that was forked later has copies
+    of all descriptors.
+    """
+    starter = threading.Thread(target=hvd.init)
+    starter.start()
+    starter.join()
+    result = hvd.allreduce(np.ones(100_000, np.float32), op=hvd.Sum)
+    assert float(result[-1]) == hvd.size()
+    checks.note("lanes", checks.lane_processes())
+    if os.fork() == 0:
+        os.closerange(0, 3)  # The launcher waits for the end of its pipes.
+        signal.alarm(15)
+        signal.pause()
+    hvd.barrier()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    checks.note("killed at", time.time())
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def lanes_in_order() -> None:
+    """Lanes are hosted by processes twice, and leave nothing."""
+    rank = int(os.environ["HOROVOD_RANK"])
+    for i in range(2):
+        hvd.init()
+        lanes = checks.lane_processes()
+        hvd.allreduce(np.ones(100_000, np.float32))
+        commands = [Path(f"/proc/{pid}/cmdline").read_bytes().decode() for pid in lanes]
+        checks.note(f"titles {i}", commands, rank)
+        status = [Path(f"/proc/{pid}/status").read_text().split() for pid in lanes]
+        cpus = [words[words.index("Cpus_allowed_list:") + 1] for words in status]
+        checks.note(f"cpus {i}", cpus, rank)
+        hvd.shutdown()
+        left = [pid for pid in lanes if Path(f"/proc/{pid}").exists()]  # Zombies too.
+        checks.note(f"left {i}", left, rank)
+
+
 def starts_again() -> None:
     """init() and shutdown() three times, and once more where the first init() of a time fails."""
     for i in range(3):
@@ -133,7 +204,8 @@ def starts_again() -> None:
         else:
             raise AssertionError("rank() after shutdown()")
     descriptors = [path.readlink() for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
-    left = [str(name) for name in descriptors if str(name).startswith(("/memfd:", "socket:"))]
+    ours = ("/memfd:", "socket:", "anon_inode:[pidfd]")
+    left = [str(name) for name in descriptors if str(name).startswith(ours)]
     threads = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
     left += [name for name in threads if "fasthvd" in name]
     checks.note("left", left, int(os.environ["HOROVOD_RANK"]))

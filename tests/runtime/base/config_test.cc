@@ -66,6 +66,37 @@ TEST(ConfigTest, AnEmptyVariableCountsAsUnset) {
   EXPECT_TRUE(ConfigFromEnvironment().ok());
 }
 
+TEST(ConfigTest, ReadsListsOfCpus) {
+  using Cpus = std::vector<int>;
+  for (const auto& [text, cpus] : std::map<std::string, Cpus>{
+           {"3", {3}}, {"0,2-4,1", {0, 2, 3, 4, 1}}, {"5-5", {5}}, {"1023", {1023}}}) {
+    Environment environment(Environment::Values{{"FASTHVD_LANE_CPUS", text}});
+    Result<Config> config = ConfigFromEnvironment();
+    ASSERT_TRUE(config.ok()) << config.status().message();
+    EXPECT_EQ(config->lane_cpus, cpus) << text;
+  }
+  for (const char* text : {"x", ",", "1,", ",1", "1,,2", "-1", "1-", "3-2", "1-2-3", "1 2", "1024",
+                           "99999999999999999999"}) {
+    Environment environment(Environment::Values{{"FASTHVD_LANE_CPUS", text}});
+    Status status = ConfigFromEnvironment().status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << text;
+    EXPECT_NE(status.message().find(std::string("FASTHVD_LANE_CPUS=") + text), std::string::npos)
+        << status.message();
+  }
+}
+
+TEST(ConfigTest, ReadsTheLanesHost) {
+  EXPECT_EQ(ConfigFromEnvironment()->lane_host, LaneHost::kThread);
+  for (const char* text : {"thread", "process"}) {
+    Environment environment(Environment::Values{{"FASTHVD_LANE_HOST", text}});
+    const bool process = *text == 'p';
+    EXPECT_EQ(ConfigFromEnvironment()->lane_host, process ? LaneHost::kProcess : LaneHost::kThread);
+  }
+  Environment environment(Environment::Values{{"FASTHVD_LANE_HOST", "fiber"}});
+  EXPECT_NE(ConfigFromEnvironment().status().message().find("FASTHVD_LANE_HOST=fiber"),
+            std::string::npos);
+}
+
 TEST(ConfigTest, MalformedValuesAreNamed) {
   for (const char* value : {"x", "3x", "-1", "65", "99999999999999999999"}) {
     Environment environment(Environment::Values{{"FASTHVD_LANES", value}});

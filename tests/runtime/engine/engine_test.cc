@@ -2,6 +2,12 @@
 
 #include <dirent.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
 
 #include "tests/runtime/engine/engine_testing.h"
 
@@ -13,12 +19,13 @@ using Floats = std::vector<float>;
 struct JobShape {
   std::string name;
   std::vector<std::string> hosts;
+  Config config = Config();
 };
 
 class EngineTest : public testing::TestWithParam<JobShape> {
  protected:
   int ranks() const { return static_cast<int>(GetParam().hosts.size()); }
-  Engines Start() { return StartJob(GetParam().hosts); }
+  Engines Start() { return StartJob(GetParam().hosts, GetParam().config); }
   // Of 1 from every rank.
   float Sum() const { return static_cast<float>(ranks()); }
 };
@@ -192,16 +199,79 @@ TEST_P(EngineTest, ShutdownInAnyOrderLeavesNothingBehind) {
   }
   EXPECT_EQ(count("/proc/self/fd"), descriptors);
   EXPECT_EQ(count("/proc/self/task"), threads);
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";
 }
 
 std::vector<JobShape> Shapes() {
-  return {{"Single", OneHost(1)},         {"Host2", OneHost(2)},    {"Host3", OneHost(3)},
-          {"Host4", OneHost(4)},          {"Hosts2", ManyHosts(2)}, {"Hosts3", ManyHosts(3)},
-          {"Mixed", {"a", "a", "b", "b"}}};
+  return {{"Single", OneHost(1)},
+          {"Host2", OneHost(2)},
+          {"Host3", OneHost(3)},
+          {"Host4", OneHost(4)},
+          {"Hosts2", ManyHosts(2)},
+          {"Hosts3", ManyHosts(3)},
+          {"Mixed", {"a", "a", "b", "b"}},
+          {"Processes2", OneHost(2), WithProcesses()},
+          {"Processes3", OneHost(3), WithProcesses()},
+          {"ProcessesHosts2", ManyHosts(2), WithProcesses()}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, EngineTest, testing::ValuesIn(Shapes()),
                          [](const auto& info) { return info.param.name; });
+
+// The child of this process with that title, or -1.
+pid_t ChildTitled(const std::string& title) {
+  pid_t found = -1;
+  DIR* dir = opendir("/proc");
+  while (const dirent* entry = readdir(dir)) {
+    const pid_t pid = std::atoi(entry->d_name);
+    const std::string folder = "/proc/" + std::string(entry->d_name);
+    std::string command, stat;
+    std::getline(std::ifstream(folder + "/cmdline"), command, '\0');
+    std::getline(std::ifstream(folder + "/stat"), stat);
+    const size_t name_end = stat.rfind(") ");
+    if (pid <= 0 || command != title || name_end == std::string::npos) continue;
+    if (std::atoi(stat.c_str() + name_end + 4) == getpid()) found = pid;
+  }
+  closedir(dir);
+  return found;
+}
+
+TEST(LaneProcessesTest, AKilledOneFailsPendingAndLaterEntriesOnAllRanks) {
+  Engines engines = StartJob(OneHost(3), WithProcesses());
+  for (int step = 0; step < 3; ++step) {
+    Reduction a(engines[0].get(), "x", Floats(100000, 1.0f));
+    Reduction b(engines[1].get(), "x", Floats(100000, 1.0f));
+    Reduction c(engines[2].get(), "x", Floats(100000, 1.0f));
+    ASSERT_TRUE(a.status().ok() && b.status().ok() && c.status().ok());
+    ASSERT_EQ(c.data(), Floats(100000, 3.0f));
+  }
+  Reduction waiting0(engines[0].get(), "waits", Floats(2, 1.0f));
+  Reduction waiting2(engines[2].get(), "waits", Floats(2, 1.0f));
+  ASSERT_EQ(kill(ChildTitled("fasthvd-lane0: rank 1"), SIGKILL), 0);
+  auto check = [](const Status& status) {
+    EXPECT_EQ(status.code(), StatusCode::kPeerLost);
+    EXPECT_NE(status.message().find("the lane process 0 of rank 1 has ended (killed by signal 9)"),
+              std::string::npos)
+        << status.message();
+  };
+  check(waiting0.status());
+  check(waiting2.status());
+  Reduction late1(engines[1].get(), "waits", Floats(2, 1.0f));
+  check(late1.status());
+  for (auto& engine : engines) {
+    Reduction later(engine.get(), "later", Floats(2, 1.0f));
+    check(later.status());
+    check(engine->failure());
+  }
+}
+
+TEST(LaneProcessesTest, AMissingProgramIsToldBeforeTheRanksMeet) {
+  Config config = WithProcesses();
+  config.lane_program = "/nowhere/fasthvd_lane";
+  Status status = Engine::Listen(config, "host", {}).status();
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find("/nowhere/fasthvd_lane"), std::string::npos);
+}
 
 TEST(EngineStartTest, MissingRanksAreNamed) {
   Config config;

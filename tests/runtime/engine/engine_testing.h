@@ -41,6 +41,14 @@ inline Engines StartJob(const std::vector<std::string>& hosts, const Config& con
   return engines;
 }
 
+// Lanes hosted by processes; the program is where Bazel puts it for tests.
+inline Config WithProcesses() {
+  Config config;
+  config.lane_host = LaneHost::kProcess;
+  config.lane_program = "runtime/lane_program/fasthvd_lane";
+  return config;
+}
+
 inline std::vector<std::string> OneHost(int ranks) {
   return std::vector<std::string>(ranks, "host");
 }

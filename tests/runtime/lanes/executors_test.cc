@@ -1,13 +1,17 @@
 // One suite for all data planes: shared arena, TCP ring, and a single rank.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
+#include <thread>
 
+#include "runtime/lane_program/lane_server.h"
 #include "runtime/lanes/arena_executor.h"
 #include "runtime/lanes/local_executor.h"
 #include "runtime/lanes/ring_executor.h"
@@ -19,9 +23,25 @@ namespace {
 constexpr uint32_t kChunkBytes = 4096;
 constexpr uint32_t kSmallBytes = 512;
 
+// A lane process's work on a thread, where the sanitizers see all of it.
+class ServerThread {
+ public:
+  ServerThread(Arena* arena, int lane, int rank, int spin_microseconds)
+      : server_(arena, lane, rank, spin_microseconds), thread_([this] { server_.Run(); }) {}
+  ~ServerThread() {
+    server_.Stop();
+    thread_.join();
+  }
+
+ private:
+  LaneServer server_;
+  std::thread thread_;
+};
+
 // All ranks' lanes over one data plane.
 struct Job {
   std::unique_ptr<Arena> arena;
+  std::vector<std::unique_ptr<ServerThread>> servers;
   std::vector<std::unique_ptr<LaneGroup>> ranks;
 };
 
@@ -34,7 +54,15 @@ Job MakeJob(ExecutorLists executors) {
   return job;
 }
 
-Job ArenaJob(int ranks, int lanes, int spin_microseconds) {
+enum class Hosts { kThreads, kServers, kProcesses, kMixed };
+
+// Rank 0 of a mixed job is hosted by a thread, rank 1 by a process, and so on.
+LaneHost HostOf(Hosts hosts, int rank) {
+  const bool thread = hosts == Hosts::kThreads || (hosts == Hosts::kMixed && rank % 2 == 0);
+  return thread ? LaneHost::kThread : LaneHost::kProcess;
+}
+
+Job ArenaJob(int ranks, int lanes, int spin_microseconds, Hosts hosts = Hosts::kThreads) {
   ArenaShape shape;
   shape.ranks = ranks;
   shape.lanes = lanes;
@@ -42,14 +70,25 @@ Job ArenaJob(int ranks, int lanes, int spin_microseconds) {
   shape.chunk_bytes = kChunkBytes;
   shape.small_bytes = kSmallBytes;
   std::unique_ptr<Arena> arena = std::move(Arena::Create(shape)).value();
-  ExecutorLists executors(ranks);
+  Job job;
   for (int rank = 0; rank < ranks; ++rank) {
+    const LaneHost host = HostOf(hosts, rank);
+    std::vector<std::unique_ptr<Executor>> executors;
+    std::vector<std::unique_ptr<LaneProcess>> processes;
     for (int lane = 0; lane < lanes; ++lane) {
-      executors[rank].push_back(
-          std::make_unique<ArenaExecutor>(arena.get(), lane, rank, spin_microseconds));
+      executors.push_back(
+          std::make_unique<ArenaExecutor>(arena.get(), lane, rank, spin_microseconds, host));
+      if (host == LaneHost::kThread) continue;
+      if (hosts == Hosts::kServers) {
+        job.servers.push_back(
+            std::make_unique<ServerThread>(arena.get(), lane, rank, spin_microseconds));
+      } else {
+        processes.push_back(StartLaneProcess(*arena, lane, rank, spin_microseconds));
+      }
     }
+    job.ranks.push_back(
+        std::move(LaneGroup::Start(std::move(executors), std::move(processes))).value());
   }
-  Job job = MakeJob(std::move(executors));
   job.arena = std::move(arena);
   return job;
 }
@@ -214,17 +253,99 @@ TEST_P(ExecutorsTest, AbortEndsBatchesThatWaitForAPeer) {
   EXPECT_EQ(later.done.get().code(), StatusCode::kPeerLost);
 }
 
+// Sums that round, so that the order of the ranks shows in the bits.
+std::vector<std::vector<float>> RoundedAverages(Hosts hosts) {
+  constexpr int kRanks = 3;
+  Job job = ArenaJob(kRanks, 2, 0, hosts);
+  ReduceSpec average = SumOf(DataType::kFloat32);
+  average.op = ReduceOp::kAverage;
+  average.prescale = 1.0 / 3;
+  average.postscale = 0.7;
+  average.divisor = kRanks;
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  std::vector<std::vector<float>> data(kRanks, std::vector<float>(500003));
+  std::vector<PendingBatch> batches;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    for (float& value : data[rank]) value = normal(random);
+    batches.push_back(
+        MakeBatch(CollectiveKind::kAllreduce, average, 0, {SegmentOf(data[rank], &data[rank])}));
+    job.ranks[rank]->Run(batches[rank].batch);
+  }
+  for (auto& batch : batches) EXPECT_TRUE(batch.done.get().ok());
+  return data;
+}
+
+TEST(LaneHostTest, ThreadsAndProcessesGiveTheSameBits) {
+  const auto expected = RoundedAverages(Hosts::kThreads);
+  EXPECT_EQ(expected[0], expected[2]);
+  EXPECT_EQ(RoundedAverages(Hosts::kProcesses), expected);
+  EXPECT_EQ(RoundedAverages(Hosts::kMixed), expected);
+}
+
+// Twenty times round the slots with what needs no process; then with what does.
+TEST(LaneHostTest, SmallChunksDoNotNeedTheProcess) {
+  ArenaShape shape;
+  shape.slots = 3;
+  shape.chunk_bytes = kChunkBytes;
+  shape.small_bytes = kSmallBytes;
+  std::unique_ptr<Arena> arena = std::move(Arena::Create(shape)).value();
+  std::vector<std::unique_ptr<Executor>> executors;
+  executors.push_back(std::make_unique<ArenaExecutor>(arena.get(), 0, 0, 0, LaneHost::kProcess));
+  std::unique_ptr<LaneGroup> lane = std::move(LaneGroup::Start(std::move(executors))).value();
+  std::vector<float> small = Values(0, kSmallBytes / sizeof(float)), large = Values(0, 50000);
+  auto reduce = [&](std::vector<float>* data) {
+    PendingBatch batch = MakeBatch(CollectiveKind::kAllreduce, SumOf(DataType::kFloat32), 0,
+                                   {SegmentOf(*data, data)});
+    lane->Run(batch.batch);
+    return std::move(batch.done);
+  };
+  for (int i = 0; i < 60; ++i) ASSERT_TRUE(reduce(&small).get().ok());
+  std::future<Status> waiting = reduce(&large);
+  ServerThread late(arena.get(), 0, 0, 0);
+  EXPECT_TRUE(waiting.get().ok());
+  EXPECT_EQ(large, Values(0, 50000));
+}
+
+TEST(LaneHostTest, AProcessMayLagBehind) {
+  constexpr int kRanks = 2, kBatches = 20;
+  Job job = ArenaJob(kRanks, 1, 0, Hosts::kProcesses);
+  const pid_t pid = job.ranks[1]->processes()[0]->pid();
+  std::vector<std::vector<float>> data[kRanks];
+  std::vector<PendingBatch> batches;
+  ASSERT_EQ(kill(pid, SIGSTOP), 0);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    for (int i = 0; i < kBatches; ++i) data[rank].push_back(Values(rank, i % 2 ? 100 : 3000, i));
+    for (auto& tensor : data[rank]) {
+      batches.push_back(MakeBatch(CollectiveKind::kAllreduce, SumOf(DataType::kFloat32), 0,
+                                  {SegmentOf(tensor, &tensor)}));
+      job.ranks[rank]->Run(batches.back().batch);
+    }
+  }
+  ASSERT_EQ(kill(pid, SIGCONT), 0);
+  for (auto& batch : batches) EXPECT_TRUE(batch.done.get().ok());
+  for (int i = 0; i < kBatches; ++i) {
+    EXPECT_EQ(data[1][i], SumOfValues(kRanks, i % 2 ? 100 : 3000, i)) << i;
+  }
+}
+
 std::vector<Plane> Planes() {
   std::vector<Plane> planes = {{"Local", 1, LocalJob}};
   for (int ranks : {1, 2, 3, 5}) {
     for (int lanes : {1, 2}) {
       std::string suffix = std::to_string(ranks) + "Ranks" + std::to_string(lanes) + "Lanes";
       planes.push_back({"Arena" + suffix, ranks, [=] { return ArenaJob(ranks, lanes, 0); }});
+      planes.push_back(
+          {"Served" + suffix, ranks, [=] { return ArenaJob(ranks, lanes, 0, Hosts::kServers); }});
+      planes.push_back({"Processes" + suffix, ranks,
+                        [=] { return ArenaJob(ranks, lanes, 0, Hosts::kProcesses); }});
       if (ranks > 1)
         planes.push_back({"Ring" + suffix, ranks, [=] { return RingJob(ranks, lanes); }});
     }
   }
   planes.push_back({"ArenaSpinning2Ranks", 2, [] { return ArenaJob(2, 1, 20); }});
+  planes.push_back({"ServedSpinning2Ranks", 2, [] { return ArenaJob(2, 1, 20, Hosts::kServers); }});
+  planes.push_back({"Mixed3Ranks", 3, [] { return ArenaJob(3, 2, 0, Hosts::kMixed); }});
   return planes;
 }
 

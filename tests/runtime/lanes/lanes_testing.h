@@ -2,13 +2,32 @@
 #ifndef FASTHVD_TESTS_RUNTIME_LANES_LANES_TESTING_H_
 #define FASTHVD_TESTS_RUNTIME_LANES_LANES_TESTING_H_
 
+#include <gtest/gtest.h>
+
 #include <future>
 #include <memory>
 #include <vector>
 
+#include "runtime/lanes/arena.h"
 #include "runtime/lanes/lane_group.h"
+#include "runtime/lanes/lane_process.h"
 
 namespace fasthvd {
+
+// Where Bazel puts it for tests.
+constexpr char kLaneProgram[] = "runtime/lane_program/fasthvd_lane";
+
+inline std::unique_ptr<LaneProcess> StartLaneProcess(const Arena& arena, int lane, int rank,
+                                                     int spin_microseconds = 0) {
+  LaneSetup setup;
+  setup.lane = lane;
+  setup.rank = rank;
+  setup.spin_microseconds = spin_microseconds;
+  auto process = LaneProcess::Start(kLaneProgram, setup, arena.fd(),
+                                    Deadline::After(std::chrono::seconds(30)));
+  EXPECT_TRUE(process.ok()) << process.status().message();
+  return process.ok() ? std::move(process).value() : nullptr;
+}
 
 // A batch of one rank whose completion can be waited for.
 struct PendingBatch {
