@@ -1,27 +1,30 @@
-// A queue between threads that can be closed.
+// A queue to one thread that can be closed.
 #ifndef FASTHVD_RUNTIME_BASE_CLOSABLE_QUEUE_H_
 #define FASTHVD_RUNTIME_BASE_CLOSABLE_QUEUE_H_
 
-#include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <optional>
 #include <utility>
 
+#include "runtime/base/doorbell.h"
+
 namespace fasthvd {
 
-// Thread-safe, first in first out. Unbounded: what it holds is bounded by the tensors in flight.
+// First in first out. Unbounded: what it holds is bounded by the tensors in flight. Any thread may
+// push and close; one thread pops.
 template <typename T>
 class ClosableQueue {
  public:
+  // False if the system had no descriptors to give: the queue must not be used then.
+  bool valid() const { return bell_.valid(); }
+
   // False, and `item` is dropped, when the queue is closed.
   bool Push(T item) {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      if (closed_) return false;
-      items_.push_back(std::move(item));
-    }
-    not_empty_.notify_one();
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (closed_) return false;
+    items_.push_back(std::move(item));
+    WakeAndUnlock(&lock);
     return true;
   }
 
@@ -34,20 +37,30 @@ class ClosableQueue {
   // Blocks until there is an item; nothing once the queue is closed and empty.
   std::optional<T> Pop() {
     std::unique_lock<std::mutex> lock(mutex_);
-    not_empty_.wait(lock, [this] { return closed_ || !items_.empty(); });
+    while (!closed_ && items_.empty()) {
+      sleeping_ = true;
+      lock.unlock();
+      bell_.Wait();
+      lock.lock();
+      sleeping_ = false;
+    }
     return PopLocked();
   }
 
   // No further Push; what is queued can still be popped.
   void Close() {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      closed_ = true;
-    }
-    not_empty_.notify_all();
+    std::unique_lock<std::mutex> lock(mutex_);
+    closed_ = true;
+    WakeAndUnlock(&lock);
   }
 
  private:
+  void WakeAndUnlock(std::unique_lock<std::mutex>* lock) {
+    const bool sleeping = std::exchange(sleeping_, false);
+    lock->unlock();
+    if (sleeping) bell_.Ring();
+  }
+
   std::optional<T> PopLocked() {
     if (items_.empty()) return std::nullopt;
     std::optional<T> item(std::move(items_.front()));
@@ -55,10 +68,11 @@ class ClosableQueue {
     return item;
   }
 
+  Doorbell bell_;
   std::mutex mutex_;
-  std::condition_variable not_empty_;
-  std::deque<T> items_;  // Guarded by mutex_.
-  bool closed_ = false;  // Guarded by mutex_.
+  std::deque<T> items_;    // Guarded by mutex_.
+  bool closed_ = false;    // Guarded by mutex_.
+  bool sleeping_ = false;  // Guarded by mutex_; the next one to wake it rings.
 };
 
 }  // namespace fasthvd

@@ -14,6 +14,9 @@ Result<std::unique_ptr<LaneGroup>> LaneGroup::Start(
   group->processes_ = std::move(processes);
   for (std::unique_ptr<Executor>& executor : executors) {
     auto lane = std::make_unique<Lane>();
+    if (!lane->queue.valid()) {
+      return Internal("a lane has no descriptors left for its queue; raise `ulimit -n`");
+    }
     lane->executor = std::move(executor);
     Result<std::thread> thread =
         StartWorker("fasthvd-lane" + std::to_string(group->lanes_.size()),

@@ -1,6 +1,7 @@
 #include "runtime/base/closable_queue.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <memory>
 #include <thread>
@@ -9,6 +10,7 @@
 namespace fasthvd {
 namespace {
 
+// Also a test of Doorbell, which is its sleep.
 TEST(ClosableQueueTest, FirstInFirstOut) {
   ClosableQueue<std::unique_ptr<int>> queue;
   EXPECT_FALSE(queue.TryPop().has_value());
@@ -27,14 +29,24 @@ TEST(ClosableQueueTest, WhatIsQueuedSurvivesTheClose) {
   EXPECT_FALSE(queue.Pop().has_value());
 }
 
-TEST(ClosableQueueTest, CloseWakesEveryWaiter) {
-  ClosableQueue<int> queue;
-  std::vector<std::thread> waiters;
-  for (int i = 0; i < 3; ++i) {
-    waiters.emplace_back([&queue] { EXPECT_FALSE(queue.Pop().has_value()); });
+TEST(ClosableQueueTest, CloseWakesTheWaiter) {
+  for (int round = 0; round < 100; ++round) {
+    ClosableQueue<int> queue;
+    std::thread waiter([&queue] { EXPECT_FALSE(queue.Pop().has_value()); });
+    queue.Close();
+    waiter.join();
   }
-  queue.Close();
-  for (std::thread& waiter : waiters) waiter.join();
+}
+
+TEST(ClosableQueueTest, NoDescriptorsLeftIsTold) {
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_FALSE(ClosableQueue<int>().valid());
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(ClosableQueue<int>().valid());
 }
 
 TEST(ClosableQueueTest, NothingIsLostBetweenThreads) {
