@@ -30,16 +30,37 @@ flags.DEFINE_enum(
 )
 flags.DEFINE_integer("epochs", 10, "Passes over the training images.", lower_bound=1)
 flags.DEFINE_integer("batch_size", 128, "Images per step, over all ranks.", lower_bound=1)
-flags.DEFINE_float("learning_rate", 2e-3, "Highest learning rate of Adam.", lower_bound=0.0)
+flags.DEFINE_float("learning_rate", 2e-3, "Highest learning rate of Adam.", lower_bound=1e-9)
 flags.DEFINE_integer(
     "steps_per_epoch", None, "Steps per epoch; all images by default.", lower_bound=1
 )
-flags.DEFINE_integer("steps_per_execution", 1, "Steps per call of the function.", lower_bound=1)
-flags.DEFINE_integer("seed", 1, "Seed of the weights, the order and the shifts of images.")
 flags.DEFINE_integer(
-    "threads", 0, "Threads of TensorFlow per rank; by default the ranks share the cores."
+    "steps_per_execution",
+    1,
+    "Steps that TensorFlow runs before it returns to Python; more cost less time each, but the "
+    "progress bar and callbacks see only every so many.",
+    lower_bound=1,
 )
-flags.DEFINE_float("min_accuracy", 0.0, "Fail unless the test accuracy reaches this (0 to 1).")
+flags.DEFINE_integer(
+    "seed",
+    1,
+    "Seed of the weights, the order and the shifts of images.",
+    lower_bound=0,
+    upper_bound=2**31 - 1,
+)
+flags.DEFINE_integer(
+    "threads",
+    0,
+    "Threads of TensorFlow per rank; 0 lets the ranks of a host share its cores.",
+    lower_bound=0,
+)
+flags.DEFINE_float(
+    "min_accuracy",
+    0.0,
+    "Fail unless the test accuracy reaches this.",
+    lower_bound=0.0,
+    upper_bound=1.0,
+)
 
 Images = tuple[np.ndarray, np.ndarray]  # Pixels from 0 to 255 [count, y, x, channel], and labels.
 

@@ -43,6 +43,19 @@ def check_tensorflow_version(built: str, installed: str) -> None:
         )
 
 
+def _missing(library: str) -> str:
+    """What to do where there is no library: for a source tree, something else than to rebuild."""
+    sources = os.path.dirname(os.path.dirname(library))
+    if os.path.exists(os.path.join(sources, "setup.py")):
+        # Python puts the folder it starts in, or that of the script, before what is installed.
+        return (
+            f"tf_fasthvd was imported from its sources in {sources}, where nothing is built; start "
+            "Python in another folder to use the installed package, and install it first if you "
+            "have not (README.md tells how)."
+        )
+    return f"tf_fasthvd's native library is missing ({library}); {REBUILD}."
+
+
 @functools.cache
 def load() -> NativeLibrary:
     """Loads the library on the first call; every later call returns the same object.
@@ -57,7 +70,7 @@ def load() -> NativeLibrary:
     except ImportError:
         _build_info = None
     if _build_info is None or not os.path.exists(LIBRARY_PATH):
-        raise ImportError(f"tf_fasthvd's native library is missing ({LIBRARY_PATH}); {REBUILD}.")
+        raise ImportError(_missing(LIBRARY_PATH))
     check_tensorflow_version(_build_info.TENSORFLOW_VERSION, tf.__version__)
     try:
         ops = tf.load_op_library(LIBRARY_PATH)

@@ -90,7 +90,10 @@ def detect(environment: Mapping[str, str] = os.environ) -> Topology:
                 f"ranks; start the script with horovodrun, mpirun or srun, or unset both."
             )
         others = (_number(environment, name) if name in environment else None for name in optional)
-        return Topology(launcher, rank, size, *others)
+        place = Topology(launcher, rank, size, *others)
+        if launcher == SLURM and environment.get("SLURM_STEP_NUM_NODES") == "1":
+            place = replace(place, local_size=size)  # Slurm has no variable for it.
+        return place
     return Topology(SINGLE, 0, 1)
 
 

@@ -12,9 +12,15 @@ import numpy as np
 import tensorflow as tf
 
 from tf_fasthvd import _agreement, _native, _optimizer, _variables
+from tf_fasthvd._learning_rate import LearningRateScheduleCallback, LearningRateWarmupCallback
 from tf_fasthvd._reduce_ops import Sum
 
-__all__ = ["BroadcastGlobalVariablesCallback", "MetricAverageCallback"]
+__all__ = [
+    "BroadcastGlobalVariablesCallback",
+    "LearningRateScheduleCallback",
+    "LearningRateWarmupCallback",
+    "MetricAverageCallback",
+]
 
 _log = logging.getLogger("tf_fasthvd")
 

@@ -20,6 +20,14 @@ from pathlib import Path
 WORKERS = Path(__file__).parent / "workers"
 BIN = Path(sys.executable).parent
 _MARK = "FASTHVD_TEST_JOB"
+# Starts a command on so many ranks of one host, with the variables that srun sets.
+_LIKE_SRUN = """
+export SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=1 SLURM_STEP_NUM_TASKS=$1; shift
+rank=0; while [ $rank -lt $SLURM_STEP_NUM_TASKS ]; do
+  SLURM_PROCID=$rank SLURM_LOCALID=$rank "$@" & rank=$((rank + 1))
+done
+wait
+"""
 
 
 @dataclass(frozen=True)
@@ -30,9 +38,10 @@ class Job:
         worker: The script's name in `workers/`, or a path.
         ranks: How many ranks to start.
         arguments: For the script.
-        launcher: "horovodrun", "mpirun" or "" for none.
+        launcher: "horovodrun", "mpirun", "srun" (a shell that sets Slurm's variables), or "".
         options: For the launcher.
         environment: Variables to set, as pairs.
+        under: A command that runs the launcher.
         timeout_s: When to kill the job.
         label: Told apart by this in test names.
     """
@@ -43,6 +52,7 @@ class Job:
     launcher: str = "horovodrun"
     options: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
+    under: tuple[str, ...] = ()
     timeout_s: float = 200.0
     label: str = ""
 
@@ -53,9 +63,10 @@ class Job:
                 *("mpirun", "-np", str(self.ranks), "--oversubscribe", "--allow-run-as-root"),
                 *self.options,
             ],
+            "srun": ["sh", "-c", _LIKE_SRUN, "sh", str(self.ranks)],
             "": [],
         }[self.launcher]
-        return [*start, sys.executable, str(WORKERS / self.worker), *self.arguments]
+        return [*self.under, *start, sys.executable, str(WORKERS / self.worker), *self.arguments]
 
     def __str__(self) -> str:
         return self.label or f"{self.ranks}ranks"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jobs import Job
 
 _MAIN = ("check_sgd", "check_adam")
-_MORE = ("check_steps_per_execution", "check_eager", "check_tape", "check_groups")
+_MORE = ("check_steps_per_execution", "check_eager", "check_tape")
 
 JOBS = [
     Job("training.py", 2, timeout_s=280.0),

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +50,25 @@ with pytest.raises(RuntimeError, match="'/nowhere/fasthvd_lane' cannot be starte
 
 def test_the_lane_program_is_installed():
     assert os.access(_loader.LANE_PROGRAM_PATH, os.X_OK)
+
+
+def test_source_folder(tmp_path):
+    """Python started in the folder of the sources, where no library is."""
+    package = Path(_loader.__file__).parent
+    ignored = shutil.ignore_patterns("*.so", "_build_info.py", "__pycache__")
+    shutil.copytree(package, tmp_path / "tf_fasthvd", ignore=ignored)
+    (tmp_path / "setup.py").touch()
+    ended = subprocess.run(
+        [sys.executable, "-c", "import tf_fasthvd; tf_fasthvd.init()"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode != 0
+    message = ended.stderr.splitlines()[-1]
+    assert f"imported from its sources in {tmp_path}" in message
+    assert "start Python in another folder" in message and "install" in message
 
 
 def test_every_op_has_its_wrapper():

@@ -57,6 +57,12 @@ def test_second_rank_of_a_larger_host_has_no_peers():
     assert (place.local_rank, place.cross_rank, place.cross_size) == (1, 0, 1)
 
 
+def test_slurm_step_on_one_host():
+    environment = {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_ID": "0"}
+    assert _topology.detect(environment).local_size is None
+    assert _topology.detect({**environment, "SLURM_STEP_NUM_NODES": "1"}).local_size == 2
+
+
 def test_slurm_batch_script_is_a_single_process():
     environment = {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_JOB_ID": "7"}
     assert _topology.detect(environment).size == 1

@@ -13,6 +13,10 @@ from typing import Any
 
 import tf_fasthvd as hvd
 
+# Keras imports these where they are installed (the example needs them), but no worker uses them,
+# and they take every rank one to two seconds. Workers import this module before Keras.
+sys.modules.update(dict.fromkeys(("matplotlib", "pandas", "scipy", "sklearn")))
+
 
 def note(name: str, value: Any, rank: int | None = None) -> None:
     """Reports a value of this rank; it survives whatever happens to the process."""

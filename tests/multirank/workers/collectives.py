@@ -160,6 +160,32 @@ def check_inputs_of_all_kinds() -> None:
     np.testing.assert_array_equal(hvd.allreduce(slices, op=hvd.Sum), [[hvd.size()], [0.0], [total]])
 
 
+def check_group_of_dense_and_sparse() -> None:
+    """Row ids differ between the ranks, repeat, and are all the same as in calls of their own."""
+    rank, n = hvd.rank(), hvd.size()
+    rows = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32) * (rank + 1)
+    own = [
+        tf.constant([[5.0 + rank]]),
+        tf.IndexedSlices(tf.constant(rows), tf.constant([0, rank % 3]), tf.constant([3, 2])),
+        tf.IndexedSlices(tf.constant(rows), tf.constant([2, 2]), tf.constant([4, 2])),
+    ]
+    first, second = np.zeros((n, 3, 2)), np.zeros((n, 4, 2))
+    for r in range(n):
+        first[r, 0] += np.array([1.0, 2.0]) * (r + 1)
+        first[r, r % 3] += np.array([3.0, 4.0]) * (r + 1)
+        second[r, 2] = np.array([4.0, 6.0]) * (r + 1)
+    sums = [[[5.0 * n + sum(range(n))]], first.sum(0), second.sum(0)]
+    for op, factor in ((hvd.Sum, 1.0), (hvd.Average, 1.0 / n)):
+        alone = [hvd.allreduce(tensor, op=op) for tensor in own]
+        for results in (
+            hvd.grouped_allreduce(own, op=op),
+            tf.function(lambda own, op=op: hvd.grouped_allreduce(own, op=op))(own),
+            alone,
+        ):
+            for result, expected in zip(results, sums, strict=True):
+                np.testing.assert_allclose(result, np.array(expected) * factor, 1e-6)
+
+
 def check_keras_flavour() -> None:
     from tf_fasthvd import keras as hvd_keras
 
@@ -375,6 +401,19 @@ def check_idle_ranks_use_no_cpu() -> None:
     used = time.process_time() - before
     hvd.barrier()
     assert used < 0.05, f"{used} CPU seconds in one second"
+
+
+@checks.needs(2)
+def check_waiting_for_a_late_rank_uses_no_cpu() -> None:
+    """Also with more ranks than cores, which those that wait would take from those that work."""
+    own = np.ones(1 << 20, np.float32)
+    hvd.allreduce(own, op=hvd.Sum)
+    if hvd.rank() == 0:
+        time.sleep(1.0)
+    before = time.process_time()
+    hvd.allreduce(own, op=hvd.Sum)
+    used = time.process_time() - before
+    assert used < 0.2, f"{used} CPU seconds in one second"
 
 
 def check_queries() -> None:

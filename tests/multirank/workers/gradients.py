@@ -42,11 +42,16 @@ def gradient(function: Callable[[tf.Tensor], tf.Tensor], own: np.ndarray) -> lis
 def assert_gradients(
     function: Callable[[tf.Tensor], tf.Tensor], own: np.ndarray, expected: np.ndarray
 ) -> None:
-    for dtype, tolerance in ((np.float32, 1e-5), (np.float64, 1e-12), (np.float16, 5e-3)):
+    for dtype, tolerance in (
+        (np.float32, 1e-5),
+        (np.float64, 1e-12),
+        (np.float16, 5e-3),
+        (tf.bfloat16.as_numpy_dtype, 3e-2),
+    ):
         for actual in gradient(function, own.astype(dtype)):
             assert actual.dtype == dtype
             np.testing.assert_allclose(
-                actual.astype(np.float64), expected, tolerance, tolerance * 100
+                actual.astype(np.float64), expected, tolerance, tolerance * 10
             )
 
 

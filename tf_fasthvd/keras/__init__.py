@@ -21,7 +21,6 @@ from tf_fasthvd import (
     ReduceOp,
     Sum,
     _collectives,
-    callbacks,
     ccl_built,
     cross_rank,
     cross_size,
@@ -45,6 +44,7 @@ from tf_fasthvd import (
     size,
 )
 from tf_fasthvd._compression import Compressor
+from tf_fasthvd.keras import callbacks
 
 __all__ = [
     "Adasum",
