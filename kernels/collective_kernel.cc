@@ -1,6 +1,5 @@
 #include "kernels/collective_kernel.h"
 
-#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -47,7 +46,7 @@ void CollectiveKernel::ComputeAsync(OpKernelContext* context, DoneCallback done)
   request.description = description_;
   OP_REQUIRES_OK_ASYNC(context, AddTensors(context, &request), done);
   request.step = static_cast<uint64_t>(context->step_id());
-  const CancellationToken token = WatchCancellation(context, engine, &request);
+  const CancellationToken token = WatchStep(context, engine);
   request.done = [context, token, done = std::move(done)](const Status& status) {
     // The context ends with done(): keep what is needed to get to TensorFlow's thread.
     (*context->runner())([context, token, done, status] {
@@ -61,19 +60,16 @@ void CollectiveKernel::ComputeAsync(OpKernelContext* context, DoneCallback done)
   engine->Submit(std::move(request));
 }
 
-CancellationToken CollectiveKernel::WatchCancellation(OpKernelContext* context,
-                                                      std::shared_ptr<Engine> engine,
-                                                      Request* request) {
+CancellationToken CollectiveKernel::WatchStep(OpKernelContext* context,
+                                              std::shared_ptr<Engine> engine) {
   CancellationManager* manager = context->cancellation_manager();
   if (manager == nullptr) return CancellationManager::kInvalidToken;
-  request->cancelled = std::make_shared<std::atomic<bool>>(false);
-  auto cancel = [engine = std::move(engine), cancelled = request->cancelled] {
-    cancelled->store(true);
-    engine->LookForCancelled();
+  auto withdraw = [engine = std::move(engine), step = static_cast<uint64_t>(context->step_id())] {
+    engine->WithdrawStep(step);
   };
   const CancellationToken token = manager->get_cancellation_token();
-  if (manager->RegisterCallback(token, std::move(cancel))) return token;
-  request->cancelled->store(true);  // The step has been cancelled before.
+  if (manager->RegisterCallback(token, withdraw)) return token;
+  withdraw();  // The step has been cancelled before.
   return CancellationManager::kInvalidToken;
 }
 

@@ -28,11 +28,10 @@ class CollectiveKernel : public tensorflow::AsyncOpKernel {
   EntryDescription description_;
 
  private:
-  // Has the entry withdrawn when TensorFlow cancels the step, which it does when another op of it
-  // has failed. Returns what to deregister, or kInvalidToken.
-  static tensorflow::CancellationToken WatchCancellation(tensorflow::OpKernelContext* context,
-                                                         std::shared_ptr<Engine> engine,
-                                                         Request* request);
+  // Has the engine told when TensorFlow cancels the step, which it does when another op of it has
+  // failed. Returns what to deregister, or kInvalidToken.
+  static tensorflow::CancellationToken WatchStep(tensorflow::OpKernelContext* context,
+                                                 std::shared_ptr<Engine> engine);
 
   // Allocates output i for each of the N inputs, in the input's memory where TensorFlow is done
   // with it, and adds the pair to the request.

@@ -69,8 +69,6 @@ absl::Status ToTensorFlow(const Status& status) {
       return absl::UnimplementedError(status.message());
     case StatusCode::kDeadlineExceeded:
       return absl::DeadlineExceededError(status.message());
-    case StatusCode::kCancelled:
-      return absl::CancelledError(status.message());
     case StatusCode::kPeerLost:
       return absl::InternalError("HorovodInternalError: " + status.message());
     case StatusCode::kInternal:

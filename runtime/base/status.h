@@ -15,7 +15,6 @@ enum class StatusCode {
   kFailedPrecondition,  // Called before init() or after shutdown().
   kUnimplemented,       // Asked for something this build cannot do.
   kDeadlineExceeded,    // A peer did not appear or answer in time.
-  kCancelled,           // The caller gave up before it ran.
   kPeerLost,            // A rank, a connection or a host is gone; the job cannot go on.
   kInternal,            // The system refused something (memory, descriptors, ...).
 };
@@ -48,9 +47,6 @@ inline Status Unimplemented(std::string message) {
 }
 inline Status DeadlineExceeded(std::string message) {
   return Status(StatusCode::kDeadlineExceeded, std::move(message));
-}
-inline Status Cancelled(std::string message) {
-  return Status(StatusCode::kCancelled, std::move(message));
 }
 inline Status PeerLost(std::string message) {
   return Status(StatusCode::kPeerLost, std::move(message));

@@ -56,7 +56,7 @@ Status Engine::Start(int rank, std::vector<Endpoint> endpoints, const Key& key) 
 
 void Engine::Submit(Request request) { scheduler_->Submit(std::move(request)); }
 
-void Engine::LookForCancelled() { scheduler_->LookForCancelled(); }
+void Engine::WithdrawStep(uint64_t step) { scheduler_->WithdrawStep(step); }
 
 void Engine::Shutdown() {
   if (scheduler_ != nullptr) scheduler_->Shutdown();

@@ -38,9 +38,10 @@ class Engine {
   // Hands in an entry; see Request. Never blocks.
   void Submit(Request request);
 
-  // To be called after a request's `cancelled` was set: the entry ends early, with an error, unless
-  // it runs already. Never blocks.
-  void LookForCancelled();
+  // This step (see Request) has failed or was cancelled: its entries, handed in before or after,
+  // and those of the peers' steps it had entries in common with, end with an error unless they run
+  // already. Never blocks.
+  void WithdrawStep(uint64_t step);
 
   // Leaves the job in order; later entries fail. Blocks until all threads have ended.
   void Shutdown();

@@ -84,8 +84,13 @@ bool Scheduler::TrySubmitAtOnce() {
   return true;
 }
 
-void Scheduler::LookForCancelled() {
-  has_cancelled_ = true;
+void Scheduler::WithdrawStep(uint64_t step) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    // Every entry that waits reports its step.
+    if (!withdrawn_.empty() && withdrawn_.back() == step) return;
+    withdrawn_.push_back(step);
+  }
   Ring();
 }
 
@@ -187,23 +192,20 @@ Status Scheduler::AdvanceOrFail() {
 
 Status Scheduler::AdmitSubmissions() {
   std::vector<Request> submitted;
+  std::vector<uint64_t> withdrawn;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     submitted.swap(submitted_);
+    withdrawn.swap(withdrawn_);
   }
+  // First, so that no entry of a later step meets what the peers have of a withdrawn one.
+  if (!withdrawn.empty()) FASTHVD_RETURN_IF_ERROR(negotiator_->Withdraw(std::move(withdrawn)));
   std::vector<Announcement> announcements;
   for (Request& request : submitted) Admit(std::move(request), &announcements);
-  if (!announcements.empty()) {
-    FASTHVD_RETURN_IF_ERROR(negotiator_->Announce(std::move(announcements)));
-  }
-  return has_cancelled_.exchange(false) ? WithdrawCancelled() : Status::Ok();
+  return announcements.empty() ? Status::Ok() : negotiator_->Announce(std::move(announcements));
 }
 
 void Scheduler::Admit(Request request, std::vector<Announcement>* announcements) {
-  if (request.cancelled != nullptr && request.cancelled->load()) {
-    Status error = Describe(request.description, Cancelled("its step was cancelled"));
-    return Complete(std::move(request), error);
-  }
   const std::string name = request.description.name;
   if (pending_.count(name) > 0) {
     duplicates_[name].push_back({kNoId, request.description, /*duplicate=*/true, request.step});
@@ -213,17 +215,6 @@ void Scheduler::Admit(Request request, std::vector<Announcement>* announcements)
   announcements->push_back(ids_.Announce(request.description));
   announcements->back().step = request.step;
   pending_.emplace(name, std::move(request));
-}
-
-// The entries stay until they are answered: the plan may have got ahead of the withdrawal.
-Status Scheduler::WithdrawCancelled() {
-  std::vector<std::string> names;
-  for (auto& [name, request] : pending_) {
-    if (request.cancelled == nullptr || !request.cancelled->load()) continue;
-    request.cancelled = nullptr;
-    names.push_back(name);
-  }
-  return names.empty() ? Status::Ok() : negotiator_->Withdraw(std::move(names));
 }
 
 Status Scheduler::ApplyStep(const PlanStep& step) {

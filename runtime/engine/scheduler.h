@@ -45,8 +45,8 @@ class Scheduler {
   // has stopped. Never blocks.
   void Submit(Request request);
 
-  // Withdraws the announced entries whose `cancelled` is set; see Request. Never blocks.
-  void LookForCancelled();
+  // See Engine. Never blocks.
+  void WithdrawStep(uint64_t step);
 
   // Leaves the job in order: entries that are not planned yet fail, planned ones finish. Blocks
   // until the thread has ended. May be called again.
@@ -72,7 +72,6 @@ class Scheduler {
   Status AdmitSubmissions();
   Status AdvanceShutdown();
   void Admit(Request request, std::vector<Announcement>* announcements);
-  Status WithdrawCancelled();
   Status ApplyStep(const PlanStep& step);
   void ApplyError(const PlanStep& step, std::vector<Announcement>* announcements);
   void AnnounceDuplicate(const std::string& name, std::vector<Announcement>* announcements);
@@ -92,6 +91,7 @@ class Scheduler {
 
   mutable std::mutex mutex_;
   std::vector<Request> submitted_;   // Guarded by mutex_.
+  std::vector<uint64_t> withdrawn_;  // Steps, not told yet; guarded by mutex_.
   bool shutdown_requested_ = false;  // Guarded by mutex_.
   Status closed_;                    // Guarded by mutex_; not ok: nothing is accepted any more.
   Status failure_;                   // Guarded by mutex_.
@@ -108,8 +108,6 @@ class Scheduler {
   State state_ = State::kRunning;
   std::unique_ptr<Deadline> drain_deadline_;
   Completions completions_;  // Due when the turn is given back.
-
-  std::atomic<bool> has_cancelled_{false};  // Set by LookForCancelled().
 
   // Shared with the lanes.
   std::atomic<int> batches_in_flight_{0};

@@ -17,11 +17,7 @@ Status NotRun(const EntryDescription& entry, const Status& reason) {
 }  // namespace
 
 Coordinator::Coordinator(int size, size_t fusion_bytes)
-    : size_(size),
-      fusion_bytes_(fusion_bytes),
-      failed_steps_(size),
-      latest_steps_(size, 0),
-      left_(size, false) {}
+    : size_(size), fusion_bytes_(fusion_bytes), failed_steps_(size), left_(size, false) {}
 
 Status Coordinator::OnReady(int rank, const std::vector<Announcement>& entries) {
   for (const Announcement& entry : entries) {
@@ -77,6 +73,7 @@ void Coordinator::OnAllArrived(Record* record) {
     FailRecord(record, agreement);
     return;
   }
+  failed_steps_.Link(record->steps);
   record->in_ready = true;
   ready_.push_back(&record->description);
 }
@@ -100,28 +97,30 @@ Status Coordinator::AgreedDescription(Record* record) {
 }
 
 void Coordinator::FailRecord(Record* record, const Status& error) {
-  FailSteps(*record, error);
+  FailArrivedSteps(*record, error);
   AnswerArrived(record, error);
-  std::vector<Record*> mates;
-  do {  // A mate may bring in the step of yet another caller.
-    mates.clear();
-    for (auto& [name, other] : records_) {
-      if (!other->in_ready && FailedStep(*other) != nullptr) mates.push_back(other.get());
-    }
-    for (Record* mate : mates) {
-      const Status reason = *FailedStep(*mate);
-      FailSteps(*mate, reason);
-      AnswerArrived(mate, NotRun(mate->description, reason));
-    }
-  } while (!mates.empty());
+  FailWaitingEntries();
 }
 
-void Coordinator::FailSteps(const Record& record, const Status& reason) {
+// Of failed steps.
+void Coordinator::FailWaitingEntries() {
+  std::vector<Record*> waiting;
+  do {  // One may bring in the step of yet another caller.
+    waiting.clear();
+    for (auto& [name, record] : records_) {
+      if (!record->in_ready && FailedStep(*record) != nullptr) waiting.push_back(record.get());
+    }
+    for (Record* record : waiting) {
+      const Status reason = *FailedStep(*record);
+      FailArrivedSteps(*record, reason);
+      AnswerArrived(record, NotRun(record->description, reason));
+    }
+  } while (!waiting.empty());
+}
+
+void Coordinator::FailArrivedSteps(const Record& record, const Status& reason) {
   for (int rank = 0; rank < size_; ++rank) {
-    if (!record.arrived[rank]) continue;
-    failed_steps_.Add(rank, record.steps[rank], reason);
-    if (record.steps[rank] == 0 || record.steps[rank] != latest_steps_[rank]) continue;
-    for (int peer = 0; peer < size_; ++peer) failed_steps_.Add(peer, latest_steps_[peer], reason);
+    if (record.arrived[rank]) failed_steps_.Add(rank, record.steps[rank], reason);
   }
 }
 
@@ -166,17 +165,12 @@ void Coordinator::Reset(Record* record) {
   record->duplicate_ranks.clear();
 }
 
-void Coordinator::OnWithdraw(int rank, const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    auto found = records_.find(name);
-    if (found == records_.end()) continue;
-    Record* record = found->second.get();
-    if (!record->arrived[rank] || record->in_ready) continue;
-    FailRecord(record, PeerLost(std::string(NameOf(record->description.kind)) + " of tensor '" +
-                                name + "' cannot run: rank " + std::to_string(rank) +
-                                " gave it up, because its step failed or was cancelled. See that "
-                                "rank's output for the cause."));
-  }
+void Coordinator::OnWithdraw(int rank, const std::vector<uint64_t>& steps) {
+  const Status reason = PeerLost("rank " + std::to_string(rank) +
+                                 " gave it up, because another op of its step failed or the step "
+                                 "was cancelled. See that rank's output for the cause.");
+  for (uint64_t step : steps) failed_steps_.Add(rank, step, reason);
+  FailWaitingEntries();
 }
 
 void Coordinator::OnLeave(int rank) {
@@ -212,7 +206,6 @@ PlanStep Coordinator::NextStep() {
   for (const EntryDescription* entry : TakeBatch(&ready_, fusion_bytes_)) {
     Record* record = records_.at(entry->name).get();
     record->in_ready = false;
-    latest_steps_ = record->steps;
     step.entries.push_back(Plan(record));
     Reset(record);
   }

@@ -28,8 +28,8 @@ class Coordinator {
   // `rank` has these entries ready. Not ok: the rank broke the protocol, and the job must fail.
   Status OnReady(int rank, const std::vector<Announcement>& entries);
 
-  // The callers of these announced entries of `rank` have given up: what is not ready fails.
-  void OnWithdraw(int rank, const std::vector<std::string>& names);
+  // These steps of `rank` have failed: what they have waiting or will still announce fails.
+  void OnWithdraw(int rank, const std::vector<uint64_t>& steps);
 
   // `rank` hands in nothing more: entries that wait for it, now or later, become errors.
   void OnLeave(int rank);
@@ -61,7 +61,8 @@ class Coordinator {
   void OnAllArrived(Record* record);
   Status AgreedDescription(Record* record);
   void FailRecord(Record* record, const Status& error);
-  void FailSteps(const Record& record, const Status& reason);
+  void FailArrivedSteps(const Record& record, const Status& reason);
+  void FailWaitingEntries();
   // Why a rank that has arrived will not run it, or nullptr.
   const Status* FailedStep(const Record& record) const;
   void AnswerArrived(Record* record, const Status& error);
@@ -77,7 +78,6 @@ class Coordinator {
   std::deque<const EntryDescription*> ready_;  // Descriptions inside records.
   std::deque<PlanStep> errors_;
   FailedSteps failed_steps_;
-  std::vector<uint64_t> latest_steps_;  // That had an entry in common, by rank.
   std::vector<bool> left_;
   int left_count_ = 0;
 };

@@ -20,8 +20,8 @@ Status Follower::Announce(std::vector<Announcement> entries) {
   return Send(ReadyMessage{std::move(entries)});
 }
 
-Status Follower::Withdraw(std::vector<std::string> names) {
-  return Send(WithdrawMessage{std::move(names)});
+Status Follower::Withdraw(std::vector<uint64_t> steps) {
+  return Send(WithdrawMessage{std::move(steps)});
 }
 
 Status Follower::TakeSteps(int, std::vector<PlanStep>* steps) {

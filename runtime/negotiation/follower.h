@@ -15,7 +15,7 @@ class Follower : public Negotiator {
   explicit Follower(std::unique_ptr<FrameConnection> leader);
 
   Status Announce(std::vector<Announcement> entries) override;
-  Status Withdraw(std::vector<std::string> names) override;
+  Status Withdraw(std::vector<uint64_t> steps) override;
   Status TakeSteps(int batches, std::vector<PlanStep>* steps) override;
   Status Leave() override;
 

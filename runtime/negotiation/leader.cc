@@ -19,8 +19,8 @@ Status Leader::Announce(std::vector<Announcement> entries) {
   return coordinator_.OnReady(0, entries);
 }
 
-Status Leader::Withdraw(std::vector<std::string> names) {
-  coordinator_.OnWithdraw(0, names);
+Status Leader::Withdraw(std::vector<uint64_t> steps) {
+  coordinator_.OnWithdraw(0, steps);
   return Status::Ok();
 }
 
@@ -52,7 +52,7 @@ Status Leader::OnMessage(size_t index, Message message) {
     return coordinator_.OnReady(rank, ready->entries);
   }
   if (auto* withdraw = std::get_if<WithdrawMessage>(&message)) {
-    coordinator_.OnWithdraw(rank, withdraw->names);
+    coordinator_.OnWithdraw(rank, withdraw->steps);
     return Status::Ok();
   }
   if (std::holds_alternative<LeaveMessage>(message)) {

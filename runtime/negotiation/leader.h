@@ -16,7 +16,7 @@ class Leader : public Negotiator {
   Leader(std::vector<std::unique_ptr<FrameConnection>> connections, size_t fusion_bytes);
 
   Status Announce(std::vector<Announcement> entries) override;
-  Status Withdraw(std::vector<std::string> names) override;
+  Status Withdraw(std::vector<uint64_t> steps) override;
   Status TakeSteps(int batches, std::vector<PlanStep>* steps) override;
   bool has_backlog() const override { return coordinator_.has_batch(); }
   Status Leave() override;

@@ -207,14 +207,14 @@ void Write(Writer&, const GoodbyeMessage&) {}
 void Write(Writer& out, const AbortMessage& message) { out.Text(message.reason); }
 
 void Write(Writer& out, const WithdrawMessage& message) {
-  out.Number(static_cast<uint32_t>(message.names.size()));
-  for (const std::string& name : message.names) out.Text(name);
+  out.Number(static_cast<uint32_t>(message.steps.size()));
+  for (uint64_t step : message.steps) out.Number(step);
 }
 
 WithdrawMessage ReadWithdraw(Reader& in) {
   WithdrawMessage message;
-  size_t count = in.Count(sizeof(uint32_t), kUnlimited);
-  for (size_t i = 0; i < count && in.ok(); ++i) message.names.push_back(in.Text(kMaxNameBytes));
+  message.steps.resize(in.Count(sizeof(uint64_t), kUnlimited));
+  for (uint64_t& step : message.steps) step = in.Number<uint64_t>();
   return message;
 }
 

@@ -56,10 +56,10 @@ struct PlanMessage {
   std::vector<PlanStep> steps;
 };
 
-// Rank → coordinator: the callers of these announced entries have given up. Entries that are
-// planned already run all the same; others fail on every rank.
+// Rank → coordinator: these steps of the rank (see Announcement) have failed or were cancelled.
+// Their entries that are ready on all ranks run all the same; others fail, as do later ones.
 struct WithdrawMessage {
-  std::vector<std::string> names;
+  std::vector<uint64_t> steps;
 };
 
 // Follower → coordinator: its start-up is through; whether it could map the host's arena.

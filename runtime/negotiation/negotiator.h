@@ -25,8 +25,8 @@ class Negotiator {
   // These entries are ready on this rank. Not ok: the job has failed.
   virtual Status Announce(std::vector<Announcement> entries) = 0;
 
-  // The callers of these announced, unanswered entries of this rank have given up.
-  virtual Status Withdraw(std::vector<std::string> names) = 0;
+  // These steps of this rank have failed; see WithdrawMessage. Their entries are still answered.
+  virtual Status Withdraw(std::vector<uint64_t> steps) = 0;
 
   // Connection `index` is readable or was closed: takes in what has come.
   Status OnReadable(size_t index);

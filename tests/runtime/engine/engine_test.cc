@@ -145,21 +145,49 @@ TEST_P(EngineTest, AnErrorEndsItsStepOnEveryRank) {
   }
 }
 
-TEST_P(EngineTest, ACancelledEntryEnds) {
-  if (ranks() == 1) GTEST_SKIP() << "it is done before it can be cancelled";
+TEST_P(EngineTest, AWithdrawnStepFailsItsEntriesAndThePeersStepsWithIt) {
+  if (ranks() == 1) GTEST_SKIP() << "it is done before it can be withdrawn";
   Engines engines = Start();
-  for (int canceller : {0, ranks() - 1}) {
-    Reduction waiting(engines[canceller].get(), "x", Floats(2, 1.0f));
-    waiting.Cancel();
-    EXPECT_EQ(waiting.status().code(), StatusCode::kPeerLost);
-    std::vector<std::unique_ptr<Reduction>> later;
-    for (auto& engine : engines) {
-      later.push_back(std::make_unique<Reduction>(engine.get(), "x", Floats(2, 1.0f)));
-    }
-    for (auto& reduction : later) {
+  uint64_t step = 1;
+  auto reduce = [&](int rank, const std::string& name) {
+    return std::make_unique<Reduction>(engines[rank].get(), name, Floats(2, 1.0f), ReduceOp::kSum,
+                                       step);
+  };
+  auto expect_all_ok = [&](const std::string& name) {
+    std::vector<std::unique_ptr<Reduction>> reductions;
+    for (int rank = 0; rank < ranks(); ++rank) reductions.push_back(reduce(rank, name));
+    for (auto& reduction : reductions) {
       ASSERT_TRUE(reduction->status().ok()) << reduction->status().message();
-      reduction->Cancel();  // Too late, so without effect.
+      EXPECT_EQ(reduction->data(), Floats(2, Sum()));
     }
+    reductions.front()->WithdrawStep();  // Has run: too late for it.
+    ++step;
+  };
+  for (int rank : {0, ranks() - 1}) {
+    // Before or after the entry is announced: there is one answer.
+    auto waiting = reduce(rank, "x");
+    waiting->WithdrawStep();
+    EXPECT_EQ(waiting->status().code(), StatusCode::kPeerLost);
+    EXPECT_NE(waiting->status().message().find("rank " + std::to_string(rank) + " gave it up"),
+              std::string::npos)
+        << waiting->status().message();
+    EXPECT_EQ(reduce(rank, "late")->status().code(), StatusCode::kPeerLost);
+    ++step;
+    expect_all_ok("x");
+    // The peers' steps are linked to it by "x"; what they wait for or come with fails as well.
+    std::vector<std::unique_ptr<Reduction>> linked, rest;
+    for (int i = 0; i < ranks(); ++i) linked.push_back(reduce(i, "x"));
+    for (auto& reduction : linked) EXPECT_TRUE(reduction->status().ok());
+    engines[rank]->WithdrawStep(step);
+    for (int i = 0; i < ranks(); ++i) {
+      if (i != rank) rest.push_back(reduce(i, "y"));
+    }
+    for (auto& reduction : rest) {
+      EXPECT_EQ(reduction->status().code(), StatusCode::kPeerLost);
+      EXPECT_NE(reduction->status().message().find("'y'"), std::string::npos);
+    }
+    ++step;
+    expect_all_ok("y");
   }
 }
 

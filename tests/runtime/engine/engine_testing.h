@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <future>
 #include <memory>
 #include <string>
@@ -63,24 +62,20 @@ class Reduction {
  public:
   Reduction(Engine* engine, const std::string& name, std::vector<float> data,
             ReduceOp op = ReduceOp::kSum, uint64_t step = 0)
-      : engine_(engine), data_(std::move(data)), done_(promise_.get_future()) {
+      : engine_(engine), step_(step), data_(std::move(data)), done_(promise_.get_future()) {
     Request request;
     request.description.name = name;
     request.description.op = op;
     request.description.shapes = {{static_cast<int64_t>(data_.size())}};
     request.tensors = {{data_.data(), data_.data()}};
     request.step = step;
-    request.cancelled = cancelled_;
     request.done = [this](const Status& status) { promise_.set_value(status); };
     engine->Submit(std::move(request));
   }
   Reduction(const Reduction&) = delete;
   Reduction& operator=(const Reduction&) = delete;
 
-  void Cancel() {
-    cancelled_->store(true);
-    engine_->LookForCancelled();
-  }
+  void WithdrawStep() { engine_->WithdrawStep(step_); }
   bool pending() const {
     return done_.wait_for(std::chrono::seconds(0)) == std::future_status::timeout;
   }
@@ -90,7 +85,7 @@ class Reduction {
 
  private:
   Engine* const engine_;
-  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+  const uint64_t step_;
   std::vector<float> data_;
   std::promise<Status> promise_;
   std::shared_future<Status> done_;

@@ -161,30 +161,75 @@ TEST(CoordinatorTest, EntriesWithoutAStepFailAlone) {
   EXPECT_EQ(Names(coordinator.NextStep()), NameList{"mate"});
 }
 
-TEST(CoordinatorTest, AWithdrawnEntryFailsForThoseWhoHaveIt) {
+TEST(CoordinatorTest, AWithdrawnStepFailsWhatItHasWaitingOrStillAnnounces) {
   Coordinator coordinator(3, kFusionBytes);
   ASSERT_TRUE(coordinator.OnReady(0, {OfStep("a", 5)}).ok());
   ASSERT_TRUE(coordinator.OnReady(2, {OfStep("a", 7), OfStep("b", 7)}).ok());
-  coordinator.OnWithdraw(1, {"a"});  // Not this rank's.
-  coordinator.OnWithdraw(0, {"b", "unknown"});
+  coordinator.OnWithdraw(1, {5, 7});  // The other ranks' are not this rank's.
+  coordinator.OnWithdraw(2, {0});     // No step.
   EXPECT_FALSE(coordinator.has_error());
-  coordinator.OnWithdraw(2, {"a"});
-  ExpectError(&coordinator, "a", {0, 2}, "rank 2 gave it up");
-  ExpectError(&coordinator, "b", {2}, "rank 2 gave it up");
+  coordinator.OnWithdraw(2, {7});
+  Ranks answered;
+  for (int i = 0; i < 2; ++i) {  // In any order.
+    ASSERT_TRUE(coordinator.has_error());
+    PlanStep step = coordinator.NextStep();
+    EXPECT_EQ(step.error.code(), StatusCode::kPeerLost);
+    EXPECT_NE(step.error.message().find("rank 2 gave it up"), std::string::npos);
+    EXPECT_EQ(step.ranks, Names(step) == NameList{"a"} ? (Ranks{0, 2}) : (Ranks{2}));
+  }
+  ASSERT_TRUE(coordinator.OnReady(2, {OfStep("c", 7)}).ok());
+  ExpectError(&coordinator, "c", {2}, "rank 2 gave it up");
   for (int rank : {0, 1, 2}) ASSERT_TRUE(coordinator.OnReady(rank, {OfStep("a", 50 + rank)}).ok());
-  coordinator.OnWithdraw(0, {"a"});  // Too late.
+  coordinator.OnWithdraw(0, {50});  // Too late for "a".
+  EXPECT_FALSE(coordinator.has_error());
   EXPECT_EQ(Names(coordinator.NextStep()), NameList{"a"});
+  ASSERT_TRUE(coordinator.OnReady(1, {OfStep("b", 51)}).ok());
+  ExpectError(&coordinator, "b", {1}, "rank 0 gave it up");
 }
 
 TEST(CoordinatorTest, StepsThatHadAnEntryInCommonFailTogether) {
   Coordinator coordinator(2, kFusionBytes);
-  ASSERT_TRUE(coordinator.OnReady(0, {OfStep("first", 5)}).ok());
-  ASSERT_TRUE(coordinator.OnReady(1, {OfStep("first", 6), OfStep("second", 6)}).ok());
-  EXPECT_EQ(Names(coordinator.NextStep()), NameList{"first"});
-  coordinator.OnWithdraw(1, {"second"});
-  ExpectError(&coordinator, "second", {1}, "rank 1 gave it up");
-  ASSERT_TRUE(coordinator.OnReady(0, {OfStep("third", 5)}).ok());
+  // Two functions at a time on each rank, taking turns.
+  for (const char* name : {"p", "q", "r"}) {
+    ASSERT_TRUE(coordinator.OnReady(0, {OfStep(name, 5)}).ok());
+    ASSERT_TRUE(coordinator.OnReady(1, {OfStep(name, 6)}).ok());
+    const std::string other = std::string("other-") + name;
+    ASSERT_TRUE(coordinator.OnReady(0, {OfStep(other, 15)}).ok());
+    ASSERT_TRUE(coordinator.OnReady(1, {OfStep(other, 16)}).ok());
+    EXPECT_EQ(Names(coordinator.NextStep()), (NameList{name, other}));
+  }
+  coordinator.OnWithdraw(1, {6});
+  EXPECT_FALSE(coordinator.has_error());  // Nothing is waiting.
+  ASSERT_TRUE(coordinator.OnReady(0, {OfStep("third", 5), OfStep("fourth", 15)}).ok());
   ExpectError(&coordinator, "third", {0}, "rank 1 gave it up");
+  ASSERT_TRUE(coordinator.OnReady(1, {OfStep("third", 26), OfStep("fourth", 16)}).ok());
+  EXPECT_EQ(Names(coordinator.NextStep()), NameList{"fourth"});
+  ASSERT_TRUE(coordinator.OnReady(0, {OfStep("third", 25)}).ok());
+  EXPECT_EQ(Names(coordinator.NextStep()), NameList{"third"});
+}
+
+TEST(CoordinatorTest, AStepEndsWithItsPeersEvenIfTheirCommonEntryIsOnlyReady) {
+  Coordinator coordinator(2, kFusionBytes);
+  ASSERT_TRUE(coordinator.OnReady(0, {OfStep("first", 5)}).ok());
+  ASSERT_TRUE(coordinator.OnReady(1, {OfStep("first", 6)}).ok());
+  coordinator.OnWithdraw(1, {6});
+  ASSERT_TRUE(coordinator.OnReady(0, {OfStep("second", 5)}).ok());
+  ExpectError(&coordinator, "second", {0}, "rank 1 gave it up");
+  EXPECT_EQ(Names(coordinator.NextStep()), NameList{"first"});
+}
+
+TEST(FailedStepsTest, LinksAndFailuresAreBounded) {
+  FailedSteps failed(2);
+  failed.Link({1, 2});
+  for (uint64_t i = 0; i < FailedSteps::kLinksKept; ++i) failed.Link({100 + i, 900 + i});
+  const Status reason = PeerLost("reason");
+  failed.Add(0, 1, reason);  // Its link is forgotten.
+  EXPECT_EQ(failed.Reason(1, 2), nullptr);
+  failed.Add(1, 900, reason);
+  EXPECT_NE(failed.Reason(0, 100), nullptr);
+  EXPECT_EQ(failed.Reason(0, 101), nullptr);
+  for (uint64_t i = 0; i < FailedSteps::kKept; ++i) failed.Add(0, 5000 + i, reason);
+  EXPECT_EQ(failed.Reason(0, 1), nullptr);
 }
 
 TEST(CoordinatorTest, ARootThatIsNoRankFails) {

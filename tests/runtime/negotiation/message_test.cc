@@ -36,7 +36,7 @@ std::vector<Message> Samples() {
           LeaveMessage{},
           GoodbyeMessage{},
           AbortMessage{"rank 1 is gone"},
-          WithdrawMessage{{"x", "y"}}};
+          WithdrawMessage{{7, uint64_t{1} << 63}}};
 }
 
 TEST(MessageTest, WhatIsEncodedDecodesToTheSame) {
@@ -65,6 +65,9 @@ TEST(MessageTest, KeepsEveryField) {
   EXPECT_EQ(steps[1].error.code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(steps[1].error.message(), "shapes differ");
   EXPECT_EQ(steps[1].ranks, (std::vector<uint32_t>{0, 7}));
+  decoded = Decode(Encode(Samples()[7]));
+  EXPECT_EQ(std::get<WithdrawMessage>(*decoded).steps,
+            (std::vector<uint64_t>{7, uint64_t{1} << 63}));
 }
 
 TEST(MessageTest, EveryTruncationAndExtensionIsRefused) {
