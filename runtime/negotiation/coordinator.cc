@@ -104,14 +104,15 @@ void Coordinator::FailRecord(Record* record, const Status& error) {
 
 // Of failed steps.
 void Coordinator::FailWaitingEntries() {
-  std::vector<Record*> waiting;
+  // With the reasons, because failing one may push another's reason out of failed_steps_.
+  std::vector<std::pair<Record*, Status>> waiting;
   do {  // One may bring in the step of yet another caller.
     waiting.clear();
     for (auto& [name, record] : records_) {
-      if (!record->in_ready && FailedStep(*record) != nullptr) waiting.push_back(record.get());
+      const Status* reason = record->in_ready ? nullptr : FailedStep(*record);
+      if (reason != nullptr) waiting.emplace_back(record.get(), *reason);
     }
-    for (Record* record : waiting) {
-      const Status reason = *FailedStep(*record);
+    for (auto& [record, reason] : waiting) {
       FailArrivedSteps(*record, reason);
       AnswerArrived(record, NotRun(record->description, reason));
     }

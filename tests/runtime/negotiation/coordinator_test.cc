@@ -218,6 +218,22 @@ TEST(CoordinatorTest, AStepEndsWithItsPeersEvenIfTheirCommonEntryIsOnlyReady) {
   EXPECT_EQ(Names(coordinator.NextStep()), NameList{"first"});
 }
 
+TEST(CoordinatorTest, MoreStepsFailAtOnceThanAreKept) {
+  Coordinator coordinator(3, kFusionBytes);
+  for (int rank : {0, 1, 2}) ASSERT_TRUE(coordinator.OnReady(rank, {OfStep("link", 1)}).ok());
+  coordinator.NextStep();
+  const uint64_t count = 2 * FailedSteps::kKept;
+  for (uint64_t i = 0; i < count; ++i) {
+    const std::string name = "t" + std::to_string(i);
+    ASSERT_TRUE(coordinator.OnReady(0, {OfStep(name, 1)}).ok());
+    ASSERT_TRUE(coordinator.OnReady(1, {OfStep(name, 1000 + i), OfStep("u" + name, 1)}).ok());
+  }
+  coordinator.OnWithdraw(0, {1});
+  size_t errors = 0;
+  for (; coordinator.has_error(); ++errors) EXPECT_FALSE(coordinator.NextStep().error.ok());
+  EXPECT_EQ(errors, 2 * count);
+}
+
 TEST(FailedStepsTest, LinksAndFailuresAreBounded) {
   FailedSteps failed(2);
   failed.Link({1, 2});
