@@ -27,6 +27,8 @@ def problems(request: pytest.FixtureRequest) -> str:
     seen = {rank: result.notes.get(rank, {}).get(name) for rank in range(job.ranks)}
     if all(text == "skipped" for text in seen.values()):
         pytest.skip(f"does not apply to {job}")
+    texts = [f"rank {rank}: {text}" for rank, text in seen.items() if text]
     if None in seen.values():
-        return f"{name} did not end on all ranks (exit code {result.code}):\n{result.tail()}"
-    return "\n".join(f"rank {rank}: {text}" for rank, text in seen.items() if text)
+        texts.append(f"{name} did not end on all ranks (exit code {result.code}):")
+        texts.append(result.tail())
+    return "\n".join(texts)
