@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tf_fasthvd import _interfaces, _rendezvous, _topology
-from tf_fasthvd._errors import NOT_INITIALIZED, HorovodInternalError
+from tf_fasthvd._errors import FORKED, NOT_INITIALIZED, HorovodInternalError
 from tf_fasthvd._loader import LANE_PROGRAM_PATH, load
 from tf_fasthvd._topology import Topology
 
@@ -36,6 +36,7 @@ class Context:
         self._lock = threading.Lock()
         self._topology: Topology | None = None
         self._generation = 0
+        self._forked_from: int | None = None  # The rank whose forked child this process is.
 
     @property
     def running(self) -> bool:
@@ -46,10 +47,11 @@ class Context:
         """The place of this rank, complete.
 
         Raises:
-            ValueError: The runtime is not running.
+            ValueError: The runtime is not running, or runs in the process that forked this one.
         """
         topology = self._topology
         if topology is None:
+            self._check_not_forked()
             raise ValueError(NOT_INITIALIZED)
         return topology
 
@@ -58,6 +60,7 @@ class Context:
         with self._lock:
             if self._topology is not None:
                 return
+            self._check_not_forked()
             native = load().c
             topology = _topology.detect()
             generation, self._generation = self._generation, self._generation + 1
@@ -85,6 +88,17 @@ class Context:
             self._topology = None
             _check(load().c.fasthvd_shutdown())
 
+    def on_forked_child(self) -> None:
+        """Forgets, in a forked child, the runtime, whose threads only the parent has."""
+        self._lock = threading.Lock()  # A thread that the child does not have may hold it.
+        if self._topology is not None:
+            self._forked_from = self._topology.rank
+            self._topology = None
+
+    def _check_not_forked(self) -> None:
+        if self._forked_from is not None:
+            raise ValueError(FORKED.format(rank=self._forked_from))
+
 
 def _listen(host: str, addresses: Sequence[str]) -> str:
     endpoint = ctypes.create_string_buffer(_ENDPOINT_BYTES)
@@ -110,6 +124,7 @@ def _check(code: int) -> None:
 
 context = Context()
 atexit.register(context.stop)
+os.register_at_fork(after_in_child=context.on_forked_child)
 
 
 def init(process_sets: Any = None) -> None:

@@ -22,6 +22,12 @@ LOST_PEER_PREFIX = "HorovodInternalError:"
 
 NOT_INITIALIZED = "tf_fasthvd has not been initialized; call tf_fasthvd.init() first."
 
+FORKED = (
+    "tf_fasthvd cannot be used in a process that rank {rank} has forked: only the rank itself "
+    "takes part in the job. Do it there, or start the process afresh, with "
+    "multiprocessing.get_context('spawn')."
+)
+
 
 def lost_peer_text(message: str) -> str | None:
     """The part of an op's error message that tells of a lost peer, or None if it does not."""

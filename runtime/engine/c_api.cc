@@ -1,5 +1,7 @@
 #include "runtime/engine/c_api.h"
 
+#include <pthread.h>
+
 #include <cstdio>
 #include <cstring>
 #include <mutex>
@@ -22,9 +24,28 @@ struct Context {
   std::shared_ptr<Engine> running;
 };
 
+Context& GlobalContext();
+
+// A forked child has a copy of the engine, but not its threads: it must have none.
+void WatchForks() {
+  pthread_atfork([] { GlobalContext().mutex.lock(); }, [] { GlobalContext().mutex.unlock(); },
+                 [] {
+                   Context& context = GlobalContext();
+                   // Never destroyed: that would wait for the threads.
+                   auto* abandoned = new std::shared_ptr<Engine>(std::move(context.running));
+                   context.running = nullptr;
+                   context.mutex.unlock();
+                   if (*abandoned != nullptr) (*abandoned)->OnForkedChild();
+                 });
+}
+
 // Never destroyed: ops may still ask for the engine while the process ends.
 Context& GlobalContext() {
-  static Context* context = new Context;
+  static Context* context = [] {
+    auto* made = new Context;
+    WatchForks();
+    return made;
+  }();
   return *context;
 }
 

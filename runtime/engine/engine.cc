@@ -37,6 +37,7 @@ Status Engine::Start(int rank, std::vector<Endpoint> endpoints, const Key& key) 
   const int lanes = static_cast<int>(links->executors.size());
   buffer_bytes_ = arena_ != nullptr ? arena_->bytes() : lanes * RingExecutor::kBufferBytes;
 
+  for (const auto& connection : links->control) control_.Add(connection->fd());
   std::unique_ptr<Negotiator> negotiator;
   if (rank == 0) {
     negotiator = std::make_unique<Leader>(std::move(links->control), config_.fusion_bytes);

@@ -15,6 +15,7 @@
 #include "runtime/engine/scheduler.h"
 #include "runtime/transport/acceptor.h"
 #include "runtime/transport/endpoint.h"
+#include "runtime/transport/inherited_sockets.h"
 
 namespace fasthvd {
 
@@ -46,6 +47,11 @@ class Engine {
   // Leaves the job in order; later entries fail. Blocks until all threads have ended.
   void Shutdown();
 
+  // In a child that this process has forked: closes the child's copies of the connections by which
+  // peers see whether this rank lives. Of the engine nothing else works there, not even its
+  // destructor, because its threads are missing. Async-signal-safe.
+  void OnForkedChild() const { control_.Close(); }
+
   // Why the job failed; ok while it has not.
   Status failure() const;
 
@@ -60,6 +66,7 @@ class Engine {
   const Endpoint endpoint_;
   std::unique_ptr<Arena> arena_;
   size_t buffer_bytes_ = 0;
+  InheritedSockets control_;
   std::unique_ptr<Scheduler> scheduler_;  // Set by Start.
 };
 

@@ -25,6 +25,8 @@ PROCESSES = (("FASTHVD_LANE_HOST", "process"), ("FASTHVD_LANES", "1"))
         ("killed", 3, ()),
         ("killed", 3, TCP),
         ("killed", 3, PROCESSES),
+        ("killed_with_a_child", 2, ()),
+        ("killed_with_a_child", 2, TCP),
         ("killed_in_fit", 2, ()),
         ("raises", 2, ()),
     ],
@@ -42,6 +44,8 @@ def test_peers_of_a_lost_rank_raise_soon(fault, ranks, environment):
         if fault != "killed_in_fit":
             assert notes["raised"].startswith("HorovodInternalError")
             assert notes["later"] == "HorovodInternalError"
+    if fault == "killed_with_a_child":
+        assert result.notes[ranks]["outlived"]
     if fault == "raises":
         assert "the fault of rank 1" in result.output
 

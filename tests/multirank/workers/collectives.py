@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import select
+import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -391,6 +394,27 @@ def check_barrier() -> None:
         return tf.constant(1)
 
     assert int(twice()) == 1
+
+
+def check_a_forked_child() -> None:
+    """It is refused, ends by itself, and the rank goes on: data loaders fork."""
+    rank = hvd.rank()
+    child = os.fork()
+    if child == 0:
+        refused = 0
+        for call in (lambda: hvd.allreduce(1.0, name="forked"), hvd.barrier, hvd.rank, hvd.init):
+            try:
+                call()
+            except ValueError as error:
+                refused += f"rank {rank} has forked" in str(error) and "spawn" in str(error)
+        hvd.shutdown()
+        sys.exit(40 + refused)  # An end like any script's: it gets to no other check.
+    ended, _, _ = select.select([os.pidfd_open(child)], [], [], 30.0)
+    if not ended:
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 44
+    assert int(hvd.allreduce(1, op=hvd.Sum)) == hvd.size()
 
 
 def check_idle_ranks_use_no_cpu() -> None:

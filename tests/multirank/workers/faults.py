@@ -51,6 +51,26 @@ def killed() -> None:
     allreduce_until_error()
 
 
+def killed_with_a_child() -> None:
+    """Rank 1 has forked a child, which outlives it."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    hvd.init()
+    hvd.allreduce(1.0)
+    end = Path(os.environ["FASTHVD_TEST_NOTES"]) / "end"
+    if hvd.rank() == 1:
+        os.mkfifo(end)
+        if os.fork() == 0:
+            end.read_bytes()  # Until the other rank has opened it and is gone.
+            checks.note("outlived", True, rank=2)
+            os._exit(0)
+        checks.note("killed at", time.time())
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        allreduce_until_error()
+    finally:
+        end.write_text("")
+
+
 def killed_in_fit() -> None:
     """Rank 1 is killed in the middle of Keras's training."""
     import keras
