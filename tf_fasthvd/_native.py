@@ -45,18 +45,36 @@ def as_tensor(value: Any, what: str) -> tf.Tensor:
         what: The collective and its name, for the message.
 
     Raises:
-        tf.errors.InvalidArgumentError: The type is not supported.
+        tf.errors.InvalidArgumentError: It is no dense tensor, or its type is not supported.
     """
-    tensor = tf.convert_to_tensor(value)
+    try:
+        tensor = tf.convert_to_tensor(value)
+    except (TypeError, ValueError) as error:
+        raise _refusal(what, _why_not_dense(value, error)) from error
     if tensor.dtype not in SUPPORTED_DTYPES:
         names = ", ".join(dtype.name for dtype in SUPPORTED_DTYPES)
-        raise tf.errors.InvalidArgumentError(
-            None,
-            None,
-            f"{what} on rank {context.topology.rank}: dtype {tensor.dtype.name} is not supported; "
-            f"cast the tensor to one of {names}.",
+        raise _refusal(
+            what,
+            f"dtype {tensor.dtype.name} is not supported; cast the tensor to one of {names}.",
         )
     return tensor
+
+
+def _refusal(what: str, why: str) -> Exception:
+    text = f"{what} on rank {context.topology.rank}: {why}"
+    return tf.errors.InvalidArgumentError(None, None, text)
+
+
+def _why_not_dense(value: Any, error: Exception) -> str:
+    if value is None:
+        return "None is no tensor; hand in zeros where a rank has nothing to add."
+    if isinstance(value, tf.IndexedSlices):
+        return "tf.IndexedSlices without dense_shape; make them with the shape of the whole."
+    if isinstance(value, tf.SparseTensor):
+        return "a tf.SparseTensor is not dense; hand in tf.sparse.to_dense() of it."
+    if isinstance(value, tf.RaggedTensor):
+        return "a tf.RaggedTensor is not dense; hand in its to_tensor() in a shape all ranks share."
+    return f"no dense tensor can be made of a {type(value).__name__}: {error}"
 
 
 def check_may_run() -> None:

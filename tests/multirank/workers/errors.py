@@ -280,6 +280,24 @@ def check_unsupported_dtypes() -> None:
     )
 
 
+def check_what_is_no_dense_tensor() -> None:
+    for value, word in (
+        (None, "None is no tensor"),
+        (tf.ragged.constant([[1.0], [2.0, 3.0]]), "to_tensor()"),
+        (tf.sparse.from_dense([[1.0, 0.0]]), "tf.sparse.to_dense()"),
+        (tf.IndexedSlices(tf.ones([1, 2]), tf.constant([0])), "dense_shape"),
+        ({"a": 1.0}, "dict"),
+        ([1.0, [2.0]], "list"),
+    ):
+        for call in (
+            lambda value=value: hvd.allreduce(value, name="odd"),
+            lambda value=value: hvd.grouped_allreduce([tf.ones(2), value], name="odd"),
+            lambda value=value: hvd.broadcast(value, 0, name="odd"),
+            lambda value=value: tf.function(lambda: hvd.allreduce(value, name="odd"))(),
+        ):
+            assert_refused(call, "'odd'", word, f"rank {hvd.rank()}")
+
+
 def check_average_of_bool() -> None:
     assert_refused(lambda: hvd.allreduce([True]), "bool", "Average")
 
