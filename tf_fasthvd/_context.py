@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from tf_fasthvd import _interfaces, _rendezvous, _topology
+from tf_fasthvd import _interfaces, _rendezvous, _tensorflow_threads, _topology
 from tf_fasthvd._errors import FORKED, NOT_INITIALIZED, HorovodInternalError
 from tf_fasthvd._loader import LANE_PROGRAM_PATH, load
 from tf_fasthvd._topology import Topology
@@ -63,6 +63,7 @@ class Context:
             self._check_not_forked()
             native = load().c
             topology = _topology.detect()
+            spin = _tensorflow_threads.may_spin()
             generation, self._generation = self._generation, self._generation + 1
             host = _topology.host_name()
             try:
@@ -79,6 +80,9 @@ class Context:
                 native.fasthvd_shutdown()  # Closes what listens.
                 raise
             self._topology = topology.placed([other.host for other in table.members])
+            alone = self._topology.local_size == 1
+            if not (alone if spin is None else spin):
+                _tensorflow_threads.stop_spinning(topology.rank)
 
     def stop(self) -> None:
         """Leaves the job in order; nothing if it does not run."""
