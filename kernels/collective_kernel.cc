@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/results.h"
 #include "kernels/tensors.h"
 #include "runtime/base/description.h"
 #include "runtime/engine/context.h"
@@ -78,8 +79,7 @@ absl::Status CollectiveKernel::AddTensors(OpKernelContext* context, Request* req
   for (int i = 0; i < tensor_count_; ++i) {
     const Tensor& input = context->input(i);
     Tensor* output = nullptr;
-    TF_RETURN_IF_ERROR(context->forward_input_or_allocate_output({i}, i, input.shape(), &output));
-    if (output->data() != input.data()) PreferHugePages(*output);
+    TF_RETURN_IF_ERROR(ForwardOrAllocate(context, i, &output));
     AddTensor(input, output, request);
   }
   return absl::OkStatus();

@@ -1,8 +1,5 @@
 #include "kernels/tensors.h"
 
-#include <sys/mman.h>
-
-#include <cstdint>
 #include <utility>
 
 namespace fasthvd {
@@ -46,15 +43,6 @@ void AddTensor(const tensorflow::Tensor& input, tensorflow::Tensor* output, Requ
   for (const auto& dimension : input.shape()) shape.push_back(dimension.size);
   request->description.shapes.push_back(std::move(shape));
   request->tensors.push_back({input.data(), output->data()});
-}
-
-void PreferHugePages(const tensorflow::Tensor& output) {
-  constexpr uintptr_t kHugePage = 2 << 20;
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(output.data());
-  const uintptr_t end = begin + output.TotalBytes();
-  const uintptr_t first = (begin + kHugePage - 1) / kHugePage * kHugePage;
-  const uintptr_t last = end / kHugePage * kHugePage;
-  if (last > first) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
 }
 
 absl::Status ToTensorFlow(const Status& status) {

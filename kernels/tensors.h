@@ -17,10 +17,6 @@ Result<DataType> FromTensorFlow(tensorflow::DataType dtype);
 // Adds `input` and `output`, of equal shape, to the request.
 void AddTensor(const tensorflow::Tensor& input, tensorflow::Tensor* output, Request* request);
 
-// Asks for huge pages behind a large output that is about to be written: TensorFlow hands out fresh
-// memory for it, and faulting it in page by page takes longer than the reduction. Only advice.
-void PreferHugePages(const tensorflow::Tensor& output);
-
 // A lost peer becomes INTERNAL with a message starting "HorovodInternalError:".
 absl::Status ToTensorFlow(const Status& status);
 

@@ -119,6 +119,8 @@ Result<Config> ConfigFromEnvironment() {
                                       1ll << 40, &config.fusion_bytes));
   FASTHVD_RETURN_IF_ERROR(ReadInteger({"FASTHVD_SMALL_BYTES"}, 0, 4 << 20, &config.small_bytes));
   FASTHVD_RETURN_IF_ERROR(
+      ReadInteger({"FASTHVD_RESULT_KEEP_BYTES"}, 0, 1ll << 40, &config.result_keep_bytes));
+  FASTHVD_RETURN_IF_ERROR(
       ReadInteger({"FASTHVD_SPIN_MICROSECONDS"}, -1, 1000, &config.spin_microseconds));
   FASTHVD_RETURN_IF_ERROR(ReadInteger({"FASTHVD_SHARED_MEMORY"}, 0, 1, &config.shared_memory));
   FASTHVD_RETURN_IF_ERROR(ReadLaneHost(&config.lane_host));

@@ -27,6 +27,8 @@ struct Config {
   // FASTHVD_SMALL_BYTES: batches up to this size are reduced by every rank on its own (one wait
   // less) instead of in slices, bytes.
   size_t small_bytes = 32 << 10;
+  // FASTHVD_RESULT_KEEP_BYTES: most bytes of dead large results kept for the next ones.
+  size_t result_keep_bytes = 256 << 20;
   // FASTHVD_SPIN_MICROSECONDS: how long a lane polls before it sleeps; -1 picks by free cores.
   int spin_microseconds = -1;
   // FASTHVD_SHARED_MEMORY=0 makes ranks of one host use TCP.

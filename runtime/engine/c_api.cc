@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/block_pool.h"
 #include "runtime/base/config.h"
 #include "runtime/engine/context.h"
 #include "runtime/engine/engine.h"
@@ -21,22 +22,33 @@ struct Context {
   std::mutex calls;  // Serialises listen, start and shutdown.
   std::mutex mutex;  // Guards `running`.
   std::unique_ptr<Engine> listening;
+  size_t result_keep_bytes = 0;  // Of `listening`.
   std::shared_ptr<Engine> running;
+  BlockPool results;
 };
 
 Context& GlobalContext();
 
 // A forked child has a copy of the engine, but not its threads: it must have none.
 void WatchForks() {
-  pthread_atfork([] { GlobalContext().mutex.lock(); }, [] { GlobalContext().mutex.unlock(); },
-                 [] {
-                   Context& context = GlobalContext();
-                   // Never destroyed: that would wait for the threads.
-                   auto* abandoned = new std::shared_ptr<Engine>(std::move(context.running));
-                   context.running = nullptr;
-                   context.mutex.unlock();
-                   if (*abandoned != nullptr) (*abandoned)->OnForkedChild();
-                 });
+  pthread_atfork(
+      [] {
+        GlobalContext().mutex.lock();
+        GlobalContext().results.LockForFork();
+      },
+      [] {
+        GlobalContext().results.UnlockAfterFork();
+        GlobalContext().mutex.unlock();
+      },
+      [] {
+        Context& context = GlobalContext();
+        context.results.UnlockAfterFork();
+        // Never destroyed: that would wait for the threads.
+        auto* abandoned = new std::shared_ptr<Engine>(std::move(context.running));
+        context.running = nullptr;
+        context.mutex.unlock();
+        if (*abandoned != nullptr) (*abandoned)->OnForkedChild();
+      });
 }
 
 // Never destroyed: ops may still ask for the engine while the process ends.
@@ -92,6 +104,7 @@ Status Listen(const char* hostname, const char* addresses, const char* lane_prog
   if (!config.ok()) return config.status();
   SetLogLevel(config->log_level);
   config->lane_program = lane_program;
+  context.result_keep_bytes = config->result_keep_bytes;
   Result<std::unique_ptr<Engine>> engine = Engine::Listen(*config, hostname, Split(addresses, ','));
   if (!engine.ok()) return engine.status();
   std::string line = (*engine)->endpoint().ToString();
@@ -122,6 +135,7 @@ Status Start(int rank, int size, const char* endpoints, const char* key_hex) {
   if (!key.ok()) return key.status();
   std::shared_ptr<Engine> engine = std::move(context.listening);
   FASTHVD_RETURN_IF_ERROR(engine->Start(rank, std::move(parsed), *key));
+  context.results.set_keep_bytes(context.result_keep_bytes);
   std::lock_guard<std::mutex> lock(context.mutex);
   context.running = std::move(engine);
   return Status::Ok();
@@ -134,6 +148,8 @@ std::shared_ptr<Engine> CurrentEngine() {
   std::lock_guard<std::mutex> lock(context.mutex);
   return context.running;
 }
+
+BlockPool& ResultMemory() { return GlobalContext().results; }
 
 }  // namespace fasthvd
 
@@ -162,6 +178,7 @@ int fasthvd_shutdown(void) {
     engine.swap(context.running);
   }
   if (engine != nullptr) engine->Shutdown();
+  context.results.set_keep_bytes(0);
   return Report(fasthvd::Status::Ok());
 }
 

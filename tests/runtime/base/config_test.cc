@@ -29,6 +29,7 @@ TEST(ConfigTest, DefaultsHoldWithoutVariables) {
   ASSERT_TRUE(config.ok()) << config.status().message();
   EXPECT_EQ(config->lanes, 0);
   EXPECT_EQ(config->chunk_bytes, 256u << 10);
+  EXPECT_EQ(config->result_keep_bytes, 256u << 20);
   EXPECT_EQ(config->start_timeout, std::chrono::seconds(30));
   EXPECT_TRUE(config->shared_memory);
 }
@@ -36,12 +37,14 @@ TEST(ConfigTest, DefaultsHoldWithoutVariables) {
 TEST(ConfigTest, ReadsVariables) {
   Environment environment(Environment::Values{{"FASTHVD_LANES", "3"},
                                               {"FASTHVD_FUSION_THRESHOLD", "0"},
+                                              {"FASTHVD_RESULT_KEEP_BYTES", "4096"},
                                               {"FASTHVD_SHARED_MEMORY", "0"},
                                               {"FASTHVD_LOG_LEVEL", "DEBUG"}});
   Result<Config> config = ConfigFromEnvironment();
   ASSERT_TRUE(config.ok()) << config.status().message();
   EXPECT_EQ(config->lanes, 3);
   EXPECT_EQ(config->fusion_bytes, 0u);
+  EXPECT_EQ(config->result_keep_bytes, 4096u);
   EXPECT_FALSE(config->shared_memory);
   EXPECT_EQ(config->log_level, LogLevel::kDebug);
 }
